@@ -85,7 +85,7 @@ class Writes:
         with self._transaction(begun, schema, evolve=evolve) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
-            transaction.add(transaction.stager.stage_named(data, ""))
+            transaction.stage_whole(data)
             return transaction.commit()
 
     def transaction(

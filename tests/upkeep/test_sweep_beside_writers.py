@@ -16,6 +16,16 @@ SCENARIOS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "a crash": (WHOLE, {"a": writer(1), "b": writer(2)}, {"crashes": 1, "recovery": writer(9)}),
     "a second try": (WHOLE, {"a": writer(1), "b": writer(2, warm=True)}, {"crashes": 1}),
     "a rebase": (SPLIT, {"a": writer(1, partition="x"), "b": writer(2, partition="y")}, {}),
+    "files after intents": (
+        WHOLE,
+        {"a": writer(1, beside=True), "b": writer(2, beside=True)},
+        {"crashes": 1, "recovery": writer(9)},
+    ),
+    "a file after its intent and a late request": (
+        WHOLE,
+        {"a": writer(1, beside=True)},
+        {"unknown": 2, "delayed": True, "recovery": writer(9)},
+    ),
     "a late request": (WHOLE, {"a": writer(1)}, {"unknown": 2, "delayed": True, "recovery": writer(9)}),
 }
 

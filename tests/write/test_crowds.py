@@ -489,8 +489,8 @@ def test_a_leader_looks_early_whether_all_are_there_and_goes_on_with_most_of_the
     contention = Clock().contention()
     contention.observe_write(0.03)
     steps = list(contention.gathering(16))
-    assert [enough for _, enough in steps] == [16, 16, 12, 12, 12, 12]
-    whole = sum(pause for pause, _ in steps[:3])
+    assert [enough for _, enough in steps] == [16, 16, 16, 16, 12, 12, 12, 12]
+    whole = sum(pause for pause, _ in steps[:5])
     assert steps[0][0] == pytest.approx(whole / 4)
 
 
@@ -498,7 +498,7 @@ def test_a_leader_that_does_not_know_how_many_come_waits_the_whole_time() -> Non
     contention = Clock().contention()
     contention.observe_write(0.03)
     assert next(contention.gathering(1))[0] == pytest.approx(
-        sum(pause for pause, _ in list(contention.gathering(2))[:3]), rel=0.1
+        sum(pause for pause, _ in list(contention.gathering(2))[:5]), rel=0.1
     )
 
 
@@ -519,6 +519,22 @@ def test_a_member_that_came_late_looks_soon() -> None:
     assert late < in_time / 3
     clock.now += 10 * in_time
     assert next(iter(contention.pauses(16, 5, late=False))) == late
+
+
+def test_a_member_that_finds_the_result_at_the_first_look_looks_sooner_the_next_time() -> None:
+    contention = Clock().contention()
+    contention.observe_write(0.03)
+    contention.observe_wait(0.2, 3)
+    assert next(iter(contention.pauses(16, 5, late=False))) == pytest.approx(0.2)
+    contention.observe_wait(0.25, 0)
+    assert next(iter(contention.pauses(16, 5, late=False))) < 0.2
+
+
+def test_a_member_never_waits_longer_than_a_group_takes_before_it_looks() -> None:
+    contention = Clock().contention()
+    contention.observe_write(0.03)
+    contention.observe_wait(1e6, 5)
+    assert next(iter(contention.pauses(16, 5, late=False))) < 1
 
 
 def test_if_the_leader_is_gone_the_first_member_leads_before_the_others() -> None:

@@ -62,6 +62,13 @@ def test_two_writers_of_one_dataset_and_a_reader_under_two_crashes(record: Any) 
     assert report.calls["r"] <= 6, "a reader looks at no more than six objects and never waits"
 
 
+def test_two_writers_whose_files_come_after_their_intents_under_a_crash_and_a_lost_answer(
+    record: Any,
+) -> None:
+    actors = {"a": writer(1, beside=True), "b": writer(2, beside=True, append=True), "r": reader()}
+    explored(record, WHOLE, Scenario(actors=actors, crashes=1, unknown=1, recovery=writer(9)))
+
+
 def test_two_writers_of_two_partitions_and_a_reader_under_two_crashes(record: Any) -> None:
     recovery = writer(9, partition="z")
     explored(record, SPLIT, Scenario(actors=SPLIT_ACTORS, crashes=2, recovery=recovery, track_order=True))

@@ -48,14 +48,14 @@ HEAD_ID = snapshot_id(HEAD)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As few slots as the writers need, and one look: a wait of any length is one of the interleavings."""
+    """As few slots and looks as the writers need: a wait of any length is one of the interleavings."""
     monkeypatch.setattr(group, "SPARE_SLOTS", 0)
     monkeypatch.setattr(group, "MAX_CROWD", 1)
     monkeypatch.setattr(recovery, "GROUP_LOOKS", 0)
     monkeypatch.setattr(contention, "MIN_GROUP", 2)
-    monkeypatch.setattr(Contention, "pauses", lambda *_, **__: [0.0])
+    monkeypatch.setattr(Contention, "pauses", lambda *_, late: [0.0] * (1 if late else 2))
     monkeypatch.setattr(Contention, "gathering", lambda *_: [(0.0, 0)])
-    monkeypatch.setattr(commit, "POINTER_LOOK", 0)
+    monkeypatch.setattr(commit, "POINTER_LOOK", 2)
 
 
 def crowd(size: int = 3, *, partition: str | None = None) -> dict[str, bytes]:

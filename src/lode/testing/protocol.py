@@ -5,6 +5,7 @@ The actors are the library itself, ``Dataset`` and all, on a runtime without cha
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from lode.upkeep.sweep import sweep
 from lode.write.retry import Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from lode.store.protocol import Store
     from lode.testing.actor import Actor
@@ -33,6 +34,11 @@ SPLIT: Layout = HiveLayout("p")
 
 LONG_AFTER = 4 * 10**18
 """Nanoseconds since 1970 at which everything simulated is old."""
+
+
+def last_first(task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """Run ``task`` over the items on this thread, the last one first, and return the results in order."""
+    return [task(item) for item in reversed(list(items))][::-1]
 
 
 def still(number: int) -> Runtime:
@@ -54,9 +60,14 @@ def snapshot_id(number: int) -> str:
     return f"{number:019d}-{number:016x}"
 
 
-def dataset(store: Store, number: int = 0, *, layout: Layout = WHOLE, retries: int = 0) -> Dataset:
+def dataset(
+    store: Store, number: int = 0, *, layout: Layout = WHOLE, retries: int = 0, beside: bool = False
+) -> Dataset:
     codec = "jsonl" if layout.keys else None
-    return Dataset(DATASET, store, codec=codec, layout=layout, retry=Retry(retries), runtime=still(number))
+    runtime = still(number)
+    if beside:
+        runtime = replace(runtime, each_small=last_first)
+    return Dataset(DATASET, store, codec=codec, layout=layout, retry=Retry(retries), runtime=runtime)
 
 
 def writer(
@@ -68,6 +79,7 @@ def writer(
     warm: bool = False,
     append: bool = False,
     id: str | None = None,
+    beside: bool = False,
 ) -> Actor:
     """Return an actor that writes one snapshot and returns its id.
 
@@ -79,17 +91,20 @@ def writer(
         warm: After a conflict, commit the same staged transaction once more.
         append: Follow any other snapshot.
         id: The snapshot's id, chosen by the caller.
+        beside: Upload the file beside the intent, as ``Dataset.write`` does, and after it.
     """
     layout = SPLIT if partition is not None else WHOLE
     data: Any = [{"p": partition, "by": number}] if partition is not None else f"by {number}".encode()
 
     def write(store: SwapStore) -> str:
-        target = dataset(store, number, layout=layout, retries=retries)
+        target = dataset(store, number, layout=layout, retries=retries, beside=beside)
         try:
             with target.transaction(
                 idempotency_key=key, snapshot_id=id, on_conflict="append" if append else "raise"
             ) as transaction:
-                if transaction.replayed is None:
+                if transaction.replayed is None and beside:
+                    transaction.stage_whole(data)
+                elif transaction.replayed is None:
                     # Files of two writers under one id have two names.
                     suffix = "" if id is None else f"-{number}"
                     transaction.add(transaction.stager.stage_named(data, suffix))

@@ -58,9 +58,8 @@ logger = logging.getLogger("lode.commit")
 # store from spinning for ever. docs/design/commit.md has the measurement.
 MAX_REBASES: Final = 10_000
 
-# At which look for its group a member also reads the pointer. At the first one, most groups that have no
-# manifest of this member yet are not committed.
-POINTER_LOOK: Final = 1
+# At every which look for its group a member reads the pointer instead of its own manifest.
+POINTER_LOOK: Final = 4
 
 M = TypeVar("M", bound=AnyManifest)
 
@@ -281,6 +280,8 @@ class Committer(Generic[M]):
                 snapshot_id=draft.snapshot_id,
             ) from error
         self._head = head_at(pointer, placed.manifest)
+        for member in placed.before:
+            self._summarize(member.manifest)
         self._groups.take_seat(self._head, placed.manifest)
         self._contention.end_turn(tally.others + len(placed.before))
         return placed.manifest
@@ -319,9 +320,10 @@ class Committer(Generic[M]):
         return False
 
     def _declare_and_ask(self, draft: Draft[M], base: Head[M], tally: _Tally) -> None:
-        """Declare the draft, and beside that ask for a turn, or look whether another writer has asked."""
+        """Declare the draft, and beside that upload its files and ask for a turn, or look who has asked."""
         requests = self._requests
-        steps: list[Callable[[], bool | None]] = [partial(self._declare, draft, base)]
+        uploads = draft.uploads.pending() if draft.uploads is not None else []
+        steps: list[Callable[[], bool | None]] = [*uploads, partial(self._declare, draft, base)]
         if tally.rebases >= LOSSES_BEFORE_REQUEST and not self._publisher.nearby:
             # A writer that has waited was declared on the head whose group went on without it.
             ask = requests.ask_leader if tally.waited else requests.ask_winner
@@ -351,15 +353,19 @@ class Committer(Generic[M]):
         # From now on, until the pointer leaves the base, any writer may commit this draft.
         draft.landed = None
         size = base.crowd
+        late = tally.waited > 0
         began = self._runtime.monotonic()
         try:
-            slot = self._groups.enter(draft, base)
+            slot = self._groups.enter(draft, base, late=late)
+            entered = self._runtime.monotonic()
             if slot != LEADER:
-                for looks, pause in enumerate(self._contention.pauses(size, slot, late=tally.waited > 0)):
+                for looks, pause in enumerate(self._contention.pauses(size, slot, late=late)):
                     self._runtime.sleep(pause)
-                    tally.seen = self._leave(draft, base, looks)
+                    is_member = not late and (looks + 1) % POINTER_LOOK != 0
+                    tally.seen = self._leave(draft, base, is_member=is_member)
                     if tally.seen is not None:
-                        self._recovery.wait_for_group(tally.seen, size)
+                        self._contention.observe_wait(self._runtime.monotonic() - entered, looks)
+                        self._recovery.wait_for_group(tally.seen, size, draft.snapshot_id)
                         return False
             group = self._groups.arrange(draft, base, slot)
             if group is not None:
@@ -376,17 +382,23 @@ class Committer(Generic[M]):
             tally.waited += self._runtime.monotonic() - began
         return True
 
-    def _leave(self, draft: Draft[M], base: Head[M], looks: int) -> bytes | None:
-        """The pointer after the commit of a group, with this draft or without it; None before that."""
+    def _leave(self, draft: Draft[M], base: Head[M], *, is_member: bool) -> bytes | None:
+        """The pointer after the commit of a group, with this draft or without it; None before that.
+
+        Args:
+            draft: The draft.
+            base: Its base.
+            is_member: Whether the draft is probably in the group. Then its own manifest shows the commit.
+        """
         began = self._runtime.monotonic()
-        own = self._chain.manifest(draft.snapshot_id)
+        if is_member:
+            own = self._chain.manifest(draft.snapshot_id)
+            pointer = None if own is None else own.group.leader.encode() or None
+        else:
+            found = self._chain.pointer()
+            pointer = found if found != base.pointer else None
         self._contention.observe_read(self._runtime.monotonic() - began)
-        if own is not None:
-            return own.group.leader.encode() or None
-        if looks < POINTER_LOOK:
-            return None
-        pointer = self._chain.pointer()
-        return pointer if pointer != base.pointer else None
+        return pointer
 
     def _catch_up(self, draft: Draft[M], tally: _Tally, *, lost: bool) -> M | None:
         """Rebase the draft onto the commits after its base, or return the one of them that is this draft."""
@@ -600,14 +612,19 @@ class Committer(Generic[M]):
             waited=tally.waited,
         )
         logger.debug("%s: committed %s: %s", self._chain.name, manifest.snapshot_id, report)
-        if self._afterwards is not None and not replayed:
-            self._afterwards(manifest)
+        if not replayed and manifest.group.leads:
+            self._summarize(manifest)
         if self._observer is not None:
             try:
                 self._observer(manifest.snapshot_id, report)
             except Exception:  # an error of the observer does not undo the commit
                 logger.exception("the commit observer of %s failed", self._chain.name)
         return Committed(manifest, report)
+
+    def _summarize(self, manifest: M) -> None:
+        """Begin what follows a commit. The leader does it for its group: it has all manifests at hand."""
+        if self._afterwards is not None:
+            self._afterwards(manifest)
 
     def _conflict(self, draft: Draft[M], base: Head[M], overlap: str | None, rebases: int) -> str:
         reason = overlap or f"other writers were faster {rebases} times"

@@ -42,13 +42,15 @@ MAX_FRESH_WRITES: Final = 3
 WRITES_PER_GROUP: Final = 7
 WRITES_PER_MEMBER: Final = 3.5
 # When a leader looks whether all members are there, and how long it waits for them, as parts of that.
-EARLY: Final = (0.25, 0.25)
+EARLY: Final = (0.25, 0.1, 0.1, 0.1)
 GATHER: Final = 1.0
-# When a member looks for the result, as parts of that too.
+# When a member looks for the result, as parts of that too. If the result is there at the first look, it looks
+# a bit sooner in the next group.
 FIRST_LOOK: Final = 0.9
-NEXT_LOOK: Final = 0.3
-NEXT_LOOKS: Final = 5
-LATE_LOOKS: Final = 8
+SOONER: Final = 0.85
+NEXT_LOOK: Final = 0.08
+NEXT_LOOKS: Final = 14
+LATE_LOOKS: Final = 18
 # How many writes a member needs from the head to its slot.
 WRITES_BEFORE_SLOT: Final = 3
 # How long a leader waits again while many members are missing, and how often.
@@ -95,6 +97,8 @@ class Contention:
         self._write = 0.0
         self._read = 0.0
         self._learned = 0.0
+        # How long members wait before they look: None before the first group.
+        self._wait: float | None = None
 
     def is_crowd(self, head: AnyManifest) -> bool:
         """Whether the head was committed among so many writers that they should commit together."""
@@ -153,16 +157,27 @@ class Contention:
                 is not late for the next one too.
         """
         work = self._work(crowd)
-        # The leader counts from the head too. So a member that came late looks soon.
-        due = self._learned + WRITES_BEFORE_SLOT * self.request_seconds + FIRST_LOOK * work
-        ahead = due - self._runtime.monotonic()
         if not late:
-            yield max(ahead, NEXT_LOOK * work)
+            yield self._first_pause(work)
         for _ in range(LATE_LOOKS if late else NEXT_LOOKS):
             yield NEXT_LOOK * work
         # The leader is late or has died. The first of those that wait leads, not all at once.
         for _ in range(1 + min((crowd if slot is None else slot) // 2, MAX_CONTENDERS)):
             yield work
+
+    def observe_wait(self, seconds: float, looks: int) -> None:
+        """Record how long this process waited for a group, and how often it had looked in vain."""
+        if looks or self._wait is None:
+            self._wait = seconds
+        else:
+            self._wait *= SOONER
+
+    def _first_pause(self, work: float) -> float:
+        if self._wait is not None:
+            return min(self._wait, work)
+        # The leader counts from the head too. So a member that came late looks soon.
+        due = self._learned + WRITES_BEFORE_SLOT * self.request_seconds + FIRST_LOOK * work
+        return max(due - self._runtime.monotonic(), NEXT_LOOK * work)
 
     def _work(self, crowd: int) -> float:
         """How long a group of this size takes."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lode.format.group import Follows
     from lode.format.manifest import Removes
     from lode.read.resolve import EncodedManifest, Head
+    from lode.write.uploads import HeldUploads
 
 M = TypeVar("M", bound=AnyManifest)
 
@@ -78,6 +79,8 @@ class Draft(ABC, Generic[M]):
     begins: int = 1
     # Whether a swap of this draft has taken effect; None while that is unknown.
     landed: bool | None = False
+    # Its files that are uploaded beside its intent.
+    uploads: HeldUploads | None = None
     # What the caller can do after a conflict.
     remedy: str = (
         'read what came first and commit error.transaction again, or write with on_conflict="append" to '

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from lode.codec.compress import Noop
@@ -12,7 +12,7 @@ from lode.format.manifest import FileRef, FileStats, refuse_non_json
 from lode.store.protocol import byte_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from typing_extensions import Buffer
 
@@ -165,21 +165,34 @@ class _Upload:
         return view.nbytes
 
     def finish(self) -> FileRef:
-        try:
+        with _no_leftover(self._store, self.path):
             if self._writer is None:
                 self._store.put(self.path, self._held)
             else:
                 self._writer.commit()
-        except PathExistsError:
-            raise
-        except StoreError:
-            # The answer was lost and the object may exist. No other writer uses this path.
-            with suppress(LodeError):
-                self._store.delete(self.path)
-            raise
         return FileRef(self.path, self.size, self._hasher.hexdigest() if self._hasher else None)
 
     def abort(self) -> None:
         self._held = bytearray()
         if self._writer is not None:
             self._writer.abort()
+
+
+def put_file(store: Store, path: str, data: Buffer) -> None:
+    """Store a small file."""
+    with _no_leftover(store, path):
+        store.put(path, data)
+
+
+@contextmanager
+def _no_leftover(store: Store, path: str) -> Iterator[None]:
+    """Remove a file whose upload failed: it may exist, if only the answer was lost."""
+    try:
+        yield
+    except PathExistsError:
+        raise
+    except StoreError:
+        # No other writer uses this path.
+        with suppress(LodeError):
+            store.delete(path)
+        raise

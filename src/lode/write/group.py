@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 # Slots of the first level beyond those for the expected writers.
 SPARE_SLOTS: Final = 6
+# How many of these are for writers that came too late for the last group.
+MIN_LATE_SLOTS: Final = 3
 # How many slots of a level a writer tries.
 MAX_TRIES: Final = 2
 # A draft with a larger manifest is committed alone; a group ends before it is larger.
@@ -106,10 +108,15 @@ class Groups(Generic[M]):
         place = manifest.group
         self._seat = (head.id, LEADER if place.leads else place.place)
 
-    def enter(self, draft: Draft[M], head: Head[M]) -> int | None:
+    def enter(self, draft: Draft[M], head: Head[M], *, late: bool = False) -> int | None:
         """Put the draft, which is declared as a child of the head, into a slot.
 
         From here on any writer may commit it, until the pointer leaves this head.
+
+        Args:
+            draft: The draft.
+            head: The head.
+            late: Whether it came too late for the last group.
 
         Returns:
             The slot; None if those that were tried are taken.
@@ -120,7 +127,7 @@ class Groups(Generic[M]):
         # Not synced: after a power cut no leader is left to read it.
         volatile = self._publisher.volatile
         put = volatile.put_volatile if volatile else self._store.put
-        for slot in self._choices(draft, head):
+        for slot in self._choices(draft, head, late=late):
             try:
                 put(self._chain.paths.slot(head.id, slot), data)
             except PathExistsError:
@@ -159,7 +166,7 @@ class Groups(Generic[M]):
 
     # -- slots ---------------------------------------------------------------------------------
 
-    def _choices(self, draft: Draft[M], head: Head[M]) -> Iterator[int]:
+    def _choices(self, draft: Draft[M], head: Head[M], *, late: bool) -> Iterator[int]:
         """The slots to try: the one kept from the last group, or else some near a random one.
 
         The leader of the last group leads the next one, because it knows the new head first. Of the writers
@@ -173,12 +180,20 @@ class Groups(Generic[M]):
                 tried.add(self._seat[1])
             elif random() * head.crowd < CANDIDATES:
                 tried.add(LEADER)
-        yield from tuple(tried)
+        reserved = self._late_slots(head)
+        if late and reserved:
+            tried.add(reserved[int(random() * len(reserved))])
+        yield from sorted(tried)
         tried.add(LEADER)
         for level in self.levels(head):
             start = int(random() * len(level))
             free = (slot for slot in chain(level[start:], level[:start]) if slot not in tried)
             yield from islice(free, MAX_TRIES)
+
+    def _late_slots(self, head: Head[M]) -> range:
+        """The slots for writers that came too late for the last group. A leader looks there at every look."""
+        size = head.crowd
+        return self.levels(head)[0][size : size + MIN_LATE_SLOTS + size // 8]
 
     def _collect(self, head: Head[M], own: int | None) -> list[_Found[M]]:
         """The other drafts that wait for this head, in the order of their slots.
@@ -208,15 +223,18 @@ class Groups(Generic[M]):
         for level in self.levels(head):
             found: dict[int, _Found[M] | None] = {}
             if own == LEADER and not level.start:
-                # Members that return have the first slots.
+                # Members that return have the first slots. Newcomers that are not there at the first look
+                # wait for the next group.
+                slots = level
                 began = self._runtime.monotonic()
                 patience = self._contention.patience if self._requests.leader_is_asked(head) else 0
                 looked = self._runtime.monotonic() - began
                 for pause, enough in self._contention.gathering(expected):
                     self._runtime.sleep(max(pause - looked, 0) + patience)
                     looked = patience = 0
-                    if add(found, range(expected)) >= enough:
+                    if add(found, slots) >= enough:
                         break
+                    slots = range(expected + len(self._late_slots(head)))
             taken = add(found, [slot for slot in level if slot not in found])
             drafts += [draft for _, draft in sorted(found.items()) if draft is not None]
             if taken < (expected + len(level)) // 2 or room < 0:

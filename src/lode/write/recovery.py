@@ -76,7 +76,7 @@ class HeadRecovery(Generic[M]):
             self._publisher.publish(placed)
         return head_at(pointer, placed.manifest)
 
-    def wait_for_group(self, pointer: bytes | None, size: int) -> None:
+    def wait_for_group(self, pointer: bytes | None, size: int, member: str | None = None) -> None:
         """Give the leader of a group time to publish it, if that is not done.
 
         Publishing a group takes several writes for each member. If all that wait for it helped, they would
@@ -85,8 +85,9 @@ class HeadRecovery(Generic[M]):
         if pointer is None or self._publisher.nearby:
             return
         pause = self._publisher.put_seconds * (1 + size / PARALLEL_SMALL_REQUESTS)
+        ids = [self._chain.named_by(pointer), *([member] if member else [])]
         for _ in range(GROUP_LOOKS):
-            if self._chain.manifest(self._chain.named_by(pointer)) is not None:
+            if self._runtime.each_small(self._chain.manifest, ids)[0] is not None:
                 return
             self._runtime.sleep(pause * (0.75 + self._runtime.random() / 2))
             pause += self._publisher.put_seconds

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from lode.errors import InvalidOptionError, LodeError, SnapshotConflictError, TransactionClosedError
 from lode.read.resolve import Head
 from lode.snapshot import CommitReport, Snapshot
+from lode.store.protocol import is_nearby
 from lode.write.removal import nowhere
+from lode.write.uploads import HeldUploads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,6 +102,15 @@ class Transaction:
         staged = self.stager.stage(data, task=task)
         self.add(staged)
         return staged
+
+    def stage_whole(self, data: Any) -> None:
+        """Stage all data of this transaction. Far from the store, small files wait for the commit."""
+        self._require("open")
+        stager = self.stager
+        if not is_nearby(stager.store):
+            uploads = self._draft.uploads = self._draft.uploads or HeldUploads(stager.store)
+            stager = msgspec.structs.replace(stager, store=uploads)
+        self.add(stager.stage_named(data, ""))
 
     def write_records(self, records: Iterable[Any], *, task: str | None = None) -> Staged:
         """Stream records into this transaction, partitions included, in bounded memory."""
