@@ -1,8 +1,7 @@
 """The dataset: a named, linear history of immutable snapshots on a store.
 
-The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``write/transaction.py`` →
-``write/commit.py`` (intent, swap, publish). The way of a read: ``read/resolve.py`` (the head) →
-``read/history.py`` (the chain) → ``read/scan.py`` (the files).
+``Dataset`` is the public face: it documents the arguments and calls ``Reads``, ``Writes`` or an operation in
+``lode.change``. ``docs/design/architecture.md`` follows a write and a scan through the code.
 """
 
 from __future__ import annotations
@@ -10,38 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 from warnings import warn
 
-import msgspec
-
 from lode.change import merge as merges
 from lode.change import overwrite as overwrites
 from lode.change.base import ChangeContext, OnChangeConflict
 from lode.change.compact import compact
+from lode.change.define import create, evolve
 from lode.change.delete import delete
 from lode.change.drop import DropReport, drop_dataset
 from lode.change.restore import restore
 from lode.codec.components import Components, components_of
-from lode.codec.protocol import StreamingCodec
 from lode.codec.schema import to_schema
-from lode.definition import Definition, check_names, check_storable
-from lode.errors import (
-    CodecConfiguredError,
-    CodecNotStreamableError,
-    DatasetExistsError,
-    InvalidOptionError,
-    NilIteratorError,
-    PartitioningNotSupportedError,
-    SnapshotConflictError,
-)
-from lode.evolution import (
-    column_names,
-    evolve,
-)
+from lode.errors import InvalidOptionError
+from lode.evolution import column_names
 from lode.extras import needs
 from lode.format.ids import check_id, check_new_id, check_writer
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import HiveLayout, Layout
 from lode.handle import DatasetHandle
-from lode.options import DatasetOptions, check_codec, codec_with_schema
+from lode.options import DatasetOptions, codec_with_schema
 from lode.read.files import read_files
 from lode.read.tags import Tag, load_tags
 from lode.read.which import check_new_snapshot_id
@@ -50,9 +35,7 @@ from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
-from lode.write.open_files import check_sort_by
 from lode.write.retry import OnConflict, Retry, check_retry
-from lode.write.stream import StreamWriter
 from lode.write.tags import put_tag, remove_tag
 from lode.writes import IdempotencyKey, Writes
 
@@ -72,11 +55,13 @@ if TYPE_CHECKING:
     from lode.codec.compress import Compressor
     from lode.codec.protocol import Codec
     from lode.codec.schema import SchemaSpec, TypeSpec
+    from lode.definition import Definition
     from lode.evolution import Evolution
     from lode.read.incremental import OnRemoval
     from lode.read.resolve import Chain
     from lode.read.scan import Scan
     from lode.write.stage import Stager
+    from lode.write.stream import StreamWriter
     from lode.write.transaction import Transaction
 
 
@@ -221,13 +206,13 @@ class Dataset:
             store_options=store_options,
             runtime=runtime,
         )
-        made._create(
+        create(
+            made._changes,
             sort_by=tuple(sort_by),
             primary_key=tuple(primary_key),
             description=description,
             properties=check_metadata(properties, "properties"),
         )
-        made._handle.follow_stored_schema()
         return made
 
     @property
@@ -248,9 +233,7 @@ class Dataset:
     @property
     def layout(self) -> Layout:
         """Where its files are stored: as given, else as found on the store."""
-        return (
-            self._handle.given.layout if self._handle.given.layout is not None else self._handle.find().layout
-        )
+        return self._handle.layout
 
     @property
     def given_layout(self) -> Layout | None:
@@ -361,18 +344,7 @@ class Dataset:
         on_conflict: OnConflict = "raise",
     ) -> StreamWriter:
         """Open one blob to be written piece by piece; ``commit()`` makes it a snapshot."""
-        if self._handle.given.codec is not None:
-            raise self._has_codec(self._handle.given.codec)
-        begun = self._writes.begin(metadata, idempotency_key, None, base, on_conflict)
-        if begun.components.codec is not None:
-            raise self._has_codec(begun.components.codec)
-        return StreamWriter(self._writes.transaction(begun, None, evolve=False))
-
-    def _has_codec(self, codec: Codec) -> CodecConfiguredError:
-        return CodecConfiguredError(
-            f"dataset {self.id!r} has the codec {codec.name!r} and stream_write takes "
-            "raw bytes: use write() or stream_write_records()"
-        )
+        return self._writes.stream(metadata, idempotency_key, base, on_conflict)
 
     def stream_write_records(
         self,
@@ -384,25 +356,10 @@ class Dataset:
         on_conflict: OnConflict = "raise",
     ) -> Snapshot:
         """Write records as they are pulled from an iterator, in memory that does not grow with them."""
-        if records is None:
-            raise NilIteratorError("stream_write_records needs an iterator of records, got None")
-        clean = check_metadata(metadata)
-        codec = self._handle.given.codec
-        if codec is None:
-            found, head = self._handle.find_to_write()
-            codec = self._handle.components(found, self._handle.definition_at(found, head.manifest)).codec
-        if not isinstance(codec, StreamingCodec):
-            name = codec.name if codec else None
-            raise CodecNotStreamableError(
-                f"dataset {self.id!r} has the codec {name!r}, which cannot encode record by record: "
-                "use write(), or lode.JSONL(), lode.Parquet(schema) or lode.ArrowIPC()"
-            )
-        if self.layout.keys:
-            raise PartitioningNotSupportedError(
-                f"dataset {self.id!r} is partitioned by {', '.join(self.layout.keys)}, which a "
-                "single pass into one file cannot be: use transaction().write_records()"
-            )
-        return self.write(records, clean, idempotency_key=idempotency_key, base=base, on_conflict=on_conflict)
+        self._writes.check_streamed(records, metadata)
+        return self.write(
+            records, metadata, idempotency_key=idempotency_key, base=base, on_conflict=on_conflict
+        )
 
     def transaction(
         self,
@@ -476,52 +433,8 @@ class Dataset:
             SchemaViolationError: Rows that exist would not fit.
             SnapshotConflictError: Another writer changed the columns first, and both do not go together.
         """
-        clean = check_metadata(metadata)
-        relaxed, dropped = column_names("relax", relax), column_names("drop", drop)
-
-        def change(definition: Definition) -> Definition:
-            return evolve(definition, add=add, widen=widen, relax=relaxed, rename=rename, drop=dropped)
-
-        found, _ = self._handle.find_to_write()
-        base = found.committer.settle()
-        if base.manifest is None:
-            raise self._reads.no_snapshots()
-        definition = found.definitions.at(base.manifest)
-        changed = change(definition)
-        if changed.digest == definition.digest:
-            return Snapshot(base.manifest)
-        check_storable(changed)
-        check_codec(self._handle.components(found, definition).codec, changed.schema)
-        if self._handle.define(found, base, definition):
-            base = found.committer.settle()
-        snapshot = self._handle.commit_definition(found, base, definition, clean, "evolve", change)
-        self._handle.follow_stored_schema()
-        return snapshot
-
-    def _create(self, **described: Any) -> Snapshot:
-        found, base = self._handle.find_to_write()
-        definition = msgspec.structs.replace(self._handle.given.definition(), **described)
-        if self._handle.given.schema is not None:
-            definition = definition.with_schema(self._handle.given.schema)
-        for what, names in (
-            ("partition_by", definition.keys),
-            ("sort_by", definition.sort_by),
-            ("primary_key", definition.primary_key),
-            ("timestamp_column", [definition.timestamp_column] if definition.timestamp_column else []),
-        ):
-            check_names(definition, what, names)
-        if definition.sort_by and definition.schema is not None:
-            check_sort_by(definition.schema, definition.sort_by)
-        check_storable(definition)
-        check_codec(self._handle.given.codec, definition.schema)
-        if base.manifest is None and (base.pointer is None or base.dropped is not None):
-            try:
-                return self._handle.commit_definition(found, base, definition, {}, "create", creates=True)
-            except SnapshotConflictError:
-                pass
-        raise DatasetExistsError(
-            f"dataset {self.id!r} exists in {self._store.url}: open it with lode.open_dataset, or choose "
-            "another name"
+        return evolve(
+            self._changes, add=add, widen=widen, relax=relax, rename=rename, drop=drop, metadata=metadata
         )
 
     # -- changing ------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ KNOWN_FEATURES: Final[frozenset[str]] = frozenset({REMOVALS})
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One column: an id that it keeps for ever, its present name, and its Arrow type as readable JSON."""
+    """One column: an id that never changes, its present name, and its Arrow type as readable JSON."""
 
     id: int
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lode.times import ns_to_datetime, rfc3339_to_ns
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
 
 _PACKAGES: Final = ("pyarrow", "obstore", "duckdb", "pyspark", "grpcio")
+
+
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Whether all values that are not null are numbers, and there is one."""
+    known = [value for value in values if value is not None]
+    return bool(known) and all(
+        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in known
+    )
 
 
 class Partition(NamedTuple):

@@ -10,7 +10,7 @@ from lode.format.ids import check_id, is_id
 from lode.format.volume import MAX_VOLUME_BYTES, volume_chain
 from lode.near import question
 from lode.read.define import LAYOUTS
-from lode.read.names import names_near
+from lode.read.names import folders_below, names_near
 from lode.read.resolve import chain_of_volume, is_dropped
 from lode.reader import DatasetReader
 from lode.store.open import open_store
@@ -112,13 +112,5 @@ def is_volume(store: Store, id: str) -> bool:
 
 def volume_names(store: Store) -> list[str]:
     """The volumes that have a snapshot."""
-    found: list[str] = []
-    after = ""
-    while (entry := next(store.list(_VOLUMES, after=after), None)) is not None:
-        name, slash, _ = entry.path.removeprefix(_VOLUMES).partition("/")
-        # A directory of another program, with a name that no volume has, hides nothing.
-        if slash and is_id(name) and is_volume(store, name):
-            found.append(name)
-        # '0' is the character after '/', so this sorts after everything in the volume.
-        after = f"{_VOLUMES}{name}0" if slash else entry.path
-    return found
+    # A directory of another program, with a name that no volume has, hides nothing.
+    return [name for name in folders_below(store, _VOLUMES) if is_id(name) and is_volume(store, name)]

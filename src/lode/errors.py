@@ -126,9 +126,6 @@ class RowsRemovedError(UsageError):
         super().__init__(message)
         self.snapshot_id = snapshot_id
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
-
 
 class MissingDependencyError(UsageError, ImportError):
     """An optional dependency is not installed; ``name`` is its module."""
@@ -136,9 +133,6 @@ class MissingDependencyError(UsageError, ImportError):
     def __init__(self, message: str, *, name: str | None = None) -> None:
         super().__init__(message)
         self.name = name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {"name": self.name})
 
 
 class MissingError(LodeError, LookupError):
@@ -188,9 +182,6 @@ class SchemaViolationError(DataError):
         self.row = row
         self.column = column
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {"row": self.row, "column": self.column})
-
 
 class ExpectationFailedError(DataError):
     """Rows of a pipeline's output fail a check whose ``on_fail`` is ``fail``; nothing was committed."""
@@ -199,9 +190,6 @@ class ExpectationFailedError(DataError):
         super().__init__(message)
         self.expectation = expectation
         self.failed = failed
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {"expectation": self.expectation, "failed": self.failed})
 
 
 class InvalidFormatError(DataError):
@@ -214,9 +202,6 @@ class ManifestInvalidError(DataError):
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
         self.field = field
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {"field": self.field})
 
 
 class ChecksumMismatchError(DataError):
@@ -277,9 +262,6 @@ class CommitUnpublishedError(CommitError):
         super().__init__(message)
         self.snapshot_id = snapshot_id
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
-
 
 class CommitUnknownError(CommitError):
     """The store stopped answering during the swap: snapshot ``snapshot_id`` may or may not have landed."""
@@ -289,9 +271,6 @@ class CommitUnknownError(CommitError):
     def __init__(self, message: str, *, snapshot_id: str | None = None) -> None:
         super().__init__(message)
         self.snapshot_id = snapshot_id
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
 
 
 class StoreError(LodeError, OSError):
@@ -308,10 +287,6 @@ class PermissionDeniedError(StoreError):
 
 class OutcomeUnknownError(StoreError):
     """A request was sent and its answer lost: it may or may not have taken effect."""
-
-
-def _rebuild(kind: type[LodeError], message: str, fields: dict[str, Any]) -> LodeError:
-    return kind(message, **fields)
 
 
 class SparkLostError(LodeError):

@@ -93,9 +93,14 @@ class DatasetHandle:
 
     @property
     def exists(self) -> bool:
-        """Whether the dataset has a snapshot now, be it that only its manifest is still missing."""
+        """Whether the dataset has a snapshot now, also one that is committed and not yet published."""
         head = self.look()[1]
         return head.manifest is not None or head.pending is not None
+
+    @property
+    def layout(self) -> Layout:
+        """The layout that was given, else the one on the store."""
+        return self.find().layout if self.given.layout is None else self.given.layout
 
     def find(self) -> FoundDataset:
         """The dataset as it is on the store."""

@@ -1,4 +1,4 @@
-"""Names that somebody may have meant, for errors about a name that does not exist."""
+"""Names that a user may have meant, for errors about a name that does not exist."""
 
 from __future__ import annotations
 

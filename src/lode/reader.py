@@ -20,7 +20,7 @@ from lode.format.ids import check_id, is_id
 from lode.format.manifest import DROP_SUFFIX, MAX_MANIFEST_BYTES, Manifest, decode_manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.near import question
-from lode.read.names import names_near
+from lode.read.names import folders_below, names_near
 from lode.read.resolve import ANY_KEYS, Chain, dataset_chain, is_dropped
 from lode.read.source import get_bounded, open_file, open_object
 from lode.store.open import open_store
@@ -172,18 +172,11 @@ class DatasetReader:
 
     def _datasets(self, root: str, dropped: list[str]) -> Iterator[str]:
         """Skip from one dataset to the next instead of listing all of their objects."""
-        after = ""
-        while True:
-            entry = next(self._store.list(root, after=after), None)
-            if entry is None:
-                return
-            dataset_id, slash, _ = entry.path.removeprefix(root).partition("/")
-            if slash and self._has_dataset(dataset_id):
+        for dataset_id in folders_below(self._store, root):
+            if self._has_dataset(dataset_id):
                 yield dataset_id
-            elif slash and is_id(dataset_id) and self._was_dropped(dataset_id):
+            elif is_id(dataset_id) and self._was_dropped(dataset_id):
                 dropped.append(dataset_id)
-            # '0' is the character after '/', so this sorts after everything in the dataset.
-            after = f"{root}{dataset_id}0" if slash else entry.path
 
     def _partitions(self, layout: Layout, dataset_id: str) -> Iterator[str]:
         root = f"{layout.chain(dataset_id).root}/partitions/"

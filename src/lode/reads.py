@@ -14,7 +14,7 @@ from lode.read.incremental import OnRemoval, check_on_removal, increment, remove
 from lode.read.resolve import begins_with
 from lode.read.scan import Scan
 from lode.read.tags import is_tagged
-from lode.read.which import ExactId, Moment, find, parsed
+from lode.read.which import ExactId, Moment, find, newer_than, parsed
 from lode.reader import DatasetReader
 from lode.snapshot import Snapshot
 
@@ -260,12 +260,5 @@ class Reads:
 
     def _after(self, start: Moment | ExactId, end: Manifest | None) -> Iterator[Manifest]:
         """The manifests up to ``end`` and after ``start``, newest first."""
-        for manifest in self._handle.find().history.newest_first(end):
-            if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
-                return
-            yield manifest
-        if isinstance(start, ExactId):
-            raise NotFoundError(
-                f"snapshot {start!r} is not in the history of dataset {self._handle.id!r}"
-                + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
-            )
+        found = self._handle.find()
+        return newer_than(start, found.history.newest_first(end), found.chain, end)

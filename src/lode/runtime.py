@@ -15,7 +15,6 @@ from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,9 +53,7 @@ class ProcessLock:
     def __enter__(self) -> None:
         self._lock.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
 
     def is_held(self) -> bool:
@@ -99,7 +96,7 @@ def _in_many_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 def _in_pool(pool: Callable[[], ThreadPoolExecutor], task: Callable[[T], R], items: Iterable[T]) -> list[R]:
     work = list(items)
-    # A worker that waited for other workers could wait for ever: inside one, work stays where it is.
+    # A worker that waited for other workers could wait without end: inside one, work stays where it is.
     if len(work) < 2 or threading.current_thread().name.startswith(WORKER):
         return [task(item) for item in work]
     futures = [pool().submit(task, item) for item in work]

@@ -23,7 +23,6 @@ from lode.errors import (
     InvalidOptionError,
     InvalidRangeError,
     NoSnapshotsError,
-    NotFoundError,
     PermissionDeniedError,
 )
 from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer
@@ -39,7 +38,7 @@ from lode.format.volume import (
 from lode.read.blocks import PIECE_BYTES, VolumeFile, range_missing, read_block, read_verified
 from lode.read.resolve import Chain, Head
 from lode.read.tags import Tag, load_tags
-from lode.read.which import Moment, ParentLinks, find, parsed
+from lode.read.which import Moment, ParentLinks, find, newer_than, parsed
 from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, VolumeSnapshot
 from lode.store.open import open_store
@@ -76,7 +75,7 @@ class Volume:
     Args:
         id: The volume's name.
         store: A URL, a path or a store.
-        total_length: Its size in bytes, the same for ever.
+        total_length: Its size in bytes, which never changes.
         checksum: ``"md5"``, ``"sha256"``, ``"xxh3-128"`` or a checksum; None records none.
         retry: Accepted for symmetry with datasets; disjoint commits merge without it.
         observer: Called with (snapshot id, report) after each commit.
@@ -292,18 +291,8 @@ class Volume:
             named = None if isinstance(since, VolumeSnapshot) else parsed(since)
             start = named if isinstance(named, Moment) else self._manifest(since).snapshot_id
         end = self._chain.resolve().manifest if as_of is None else self._manifest(as_of)
-        return map(VolumeSnapshot, self._after(start, end))
-
-    def _after(self, start: Moment | str | None, end: VolumeManifest | None) -> Iterator[VolumeManifest]:
-        for manifest in self._chain.back(end):
-            if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
-                return
-            yield manifest
-        if isinstance(start, str):
-            raise NotFoundError(
-                f"snapshot {start!r} is not in the history of volume {self.id!r}"
-                + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
-            )
+        found = self._chain.back(end)
+        return map(VolumeSnapshot, found if start is None else newer_than(start, found, self._chain, end))
 
     def tag(self, name: str, snapshot: VolumeSnapshotRef = "latest", *, dry_run: bool = False) -> Tag:
         """Give a snapshot a name, as of a dataset. Snapshots of a volume do not expire."""

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import msgspec
 
 from lode.codec.components import Components, codec_named
-from lode.codec.protocol import has_schema, takes_any_record
+from lode.codec.protocol import StreamingCodec, has_schema, takes_any_record
 from lode.codec.records import is_rereadable, peek_schema
 from lode.definition import REMOVALS
-from lode.errors import InvalidOptionError, InvalidPathError, SchemaViolationError
+from lode.errors import (
+    CodecConfiguredError,
+    CodecNotStreamableError,
+    InvalidOptionError,
+    InvalidPathError,
+    NilIteratorError,
+    PartitioningNotSupportedError,
+    SchemaViolationError,
+)
 from lode.evolution import adopt, has_null_types, include, type_null_columns
 from lode.format.ids import is_generated, is_utf8
 from lode.format.manifest import Manifest, check_metadata
@@ -20,6 +28,7 @@ from lode.read.tags import load_tag
 from lode.read.which import check_new_snapshot_id
 from lode.write.dataset_draft import DatasetDraft
 from lode.write.retry import OnConflict, check_on_conflict
+from lode.write.stream import StreamWriter
 from lode.write.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lode.codec.protocol import Codec
     from lode.definition import Definition
     from lode.evolution import Evolution
     from lode.handle import DatasetHandle, FoundDataset
@@ -87,6 +97,48 @@ class Writes:
                 return transaction.replayed
             transaction.stage_whole(data)
             return transaction.commit()
+
+    def stream(
+        self,
+        metadata: dict[str, Any] | None,
+        idempotency_key: IdempotencyKey | None,
+        base: SnapshotRef | None,
+        on_conflict: OnConflict,
+    ) -> StreamWriter:
+        """Open one blob to be written piece by piece."""
+        self._refuse_codec(self._handle.given.codec)
+        begun = self.begin(metadata, idempotency_key, None, base, on_conflict)
+        self._refuse_codec(begun.components.codec)
+        return StreamWriter(self.transaction(begun, None, evolve=False))
+
+    def _refuse_codec(self, codec: Codec | None) -> None:
+        if codec is not None:
+            raise CodecConfiguredError(
+                f"dataset {self._handle.id!r} has the codec {codec.name!r} and stream_write takes "
+                "raw bytes: use write() or stream_write_records()"
+            )
+
+    def check_streamed(self, records: Any, metadata: dict[str, Any] | None) -> None:
+        """Refuse records that cannot be written in one pass into one file."""
+        if records is None:
+            raise NilIteratorError("stream_write_records needs an iterator of records, got None")
+        check_metadata(metadata)
+        id, codec = self._handle.id, self._handle.given.codec
+        if codec is None:
+            found, head = self._handle.find_to_write()
+            codec = self._handle.components(found, self._handle.definition_at(found, head.manifest)).codec
+        if not isinstance(codec, StreamingCodec):
+            name = codec.name if codec else None
+            raise CodecNotStreamableError(
+                f"dataset {id!r} has the codec {name!r}, which cannot encode record by record: "
+                "use write(), or lode.JSONL(), lode.Parquet(schema) or lode.ArrowIPC()"
+            )
+        keys = self._handle.layout.keys
+        if keys:
+            raise PartitioningNotSupportedError(
+                f"dataset {id!r} is partitioned by {', '.join(keys)}, which a "
+                "single pass into one file cannot be: use transaction().write_records()"
+            )
 
     def transaction(
         self,

@@ -15,7 +15,7 @@ from lode.definition import Column, Definition
 from lode.format.manifest import FileRef, Manifest
 from lode.read.segment import HistorySegment, SegmentListing
 from lode.store import LocalStore
-from lode.store.local_tree import openat2
+from lode.store.openat2 import openat2
 
 if TYPE_CHECKING:
     from collections.abc import Callable

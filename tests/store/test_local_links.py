@@ -13,7 +13,7 @@ import pytest
 import lode
 from lode.errors import NotFoundError, StoreError
 from lode.store import LocalStore
-from lode.store.local_tree import openat2
+from lode.store.openat2 import openat2
 
 if TYPE_CHECKING:
     from collections.abc import Callable

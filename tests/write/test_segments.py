@@ -82,7 +82,7 @@ def test_a_plan_names_counts_and_weighs_what_its_manifests_hold(length: int) -> 
 
 def test_naming_every_file_decodes_only_the_manifests_that_are_in_no_segment_yet(long: lode.Store) -> None:
     counted = Counted(long)
-    line = counted.history.up_to(counted.chain.latest())
+    line = counted.history.up_to(counted.chain.resolve().manifest)
     assert len(line.paths) == len(line) == LENGTH
     assert line.row_count == 2 * LENGTH
     assert counted.decoded == LENGTH % 16
@@ -90,7 +90,7 @@ def test_naming_every_file_decodes_only_the_manifests_that_are_in_no_segment_yet
 
 def test_manifests_are_decoded_once_however_often_they_are_asked_for(long: lode.Store) -> None:
     counted = Counted(long)
-    line = counted.history.up_to(counted.chain.latest())
+    line = counted.history.up_to(counted.chain.resolve().manifest)
     assert [manifest.metadata["number"] for manifest in line] == list(range(LENGTH))
     assert (line[0].sequence, line[-1].sequence) == (1, LENGTH)
     assert [manifest.sequence for manifest in line[1:3]] == [2, 3]
@@ -99,7 +99,7 @@ def test_manifests_are_decoded_once_however_often_they_are_asked_for(long: lode.
 
 def test_the_first_page_of_a_history_that_ends_with_a_segment_decodes_little_more_than_the_page() -> None:
     counted = Counted(grown(256))
-    newest = counted.history.newest_first(counted.chain.latest())
+    newest = counted.history.newest_first(counted.chain.resolve().manifest)
     assert [manifest.sequence for manifest in islice(newest, 20)] == list(range(256, 236, -1))
     assert counted.decoded <= 22
 

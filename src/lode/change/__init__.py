@@ -1,1 +1,1 @@
-"""Operations that change what is visible: overwrite, delete, merge, compact, restore. One snapshot each."""
+"""Operations of one snapshot each: create, evolve, overwrite, delete, merge, compact, restore, drop."""

@@ -144,7 +144,7 @@ class Workers:
         return pipelined(one, parts)
 
     def clean(self, stager: Stager, kept: Iterable[FileRef]) -> None:
-        """Remove files of this snapshot that no one knows of: those of lost attempts. Threads have none."""
+        """Remove the files that lost attempts have staged for this snapshot. Threads have none."""
 
 
 def _file_count(part: Part) -> int:

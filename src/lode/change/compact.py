@@ -151,7 +151,7 @@ def choose(base: Base, target: int, where: pc.Expression | str | None) -> list[G
 
 
 def _whole(base: Base) -> dict[str, frozenset[str]]:
-    """The visible files of each partition; empty if partitions lie in each other."""
+    """The visible files of each partition; empty if one partition is inside another."""
     found: dict[str, set[str]] = defaultdict(set)
     for name, files in base.by_partition(base.scan.files).items():
         found[canonical_partition(name)].update(file.path for file in files)

@@ -150,9 +150,7 @@ def drop_volume(
         chain, chain.back, blocks.__contains__, lambda _: False, runtime, progress, before_removal
     )
     return remover.run(
-        head,
-        lambda manifest: blocks.update(block.path for block in manifest.blocks),
-        dry_run=dry_run,
+        head, lambda manifest: blocks.update(block.path for block in manifest.blocks), dry_run=dry_run
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.stats import from_json_value
-from lode.lazy import pa
+from lode.lazy import pa, pc
 from lode.write.partition import split
 from lode.write.rebase import common_partition
 from lode.write.removal import everywhere
@@ -84,25 +84,19 @@ class Source:
 
         The keys of the source are hashed each time, so it is called with many rows.
         """
-        import pyarrow.compute as pc
-
-        compute: Any = pc
         columns = [_plain(rows.column(key)) for key in self.keys]
         if len(columns) == 1:
-            found = compute.index_in(columns[0], value_set=self._plain[0], skip_nulls=True)
+            found = pc.index_in(columns[0], value_set=self._plain[0], skip_nulls=True)
             return Hits(found.is_valid(), found.drop_null())
         places = _numbers(rows.num_rows)
         left = pa.Table.from_arrays([*columns, places], names=[*self.keys, _PLACE])
         pairs = left.join(self._numbered, self.keys, join_type="inner").sort_by(_PLACE)
         hit = pairs.column(_PLACE).combine_chunks()
-        return Hits(compute.is_in(places, value_set=hit), pairs.column(_ROW))
+        return Hits(pc.is_in(places, value_set=hit), pairs.column(_ROW))
 
     def unmatched(self, matched: Any) -> pa.Table:
         """The source rows that the dataset does not have, given for each whether it does."""
-        import pyarrow.compute as pc
-
-        compute: Any = pc
-        return self.rows.filter(compute.invert(matched))
+        return self.rows.filter(pc.invert(matched))
 
     def candidates(self, base: Base) -> list[str]:
         """The files that may have one of the keys."""
@@ -122,8 +116,6 @@ class Source:
 
     def may_be_in(self, file: FileRef) -> bool:
         """Whether the statistics of a file leave room for one of the keys."""
-        import pyarrow.compute as pc
-
         if file.stats is None:
             return True
         if not file.stats.row_count:
@@ -141,9 +133,8 @@ class Source:
             except (pa.ArrowException, ValueError, TypeError):
                 continue
             values = self.rows.column(column.name)
-            compute: Any = pc
-            within = compute.and_(compute.greater_equal(values, low), compute.less_equal(values, high))
-            mask = within if mask is None else compute.and_(mask, within)
+            within = pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))
+            mask = within if mask is None else pc.and_(mask, within)
         return mask is None or bool(pc.any(mask).as_py())
 
 
@@ -154,10 +145,7 @@ def _plain(array: Any) -> Any:
 
 def _numbers(count: int) -> Any:
     """The numbers from 0 to below ``count``."""
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    return compute.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
+    return pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), count), start=-1)
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -201,10 +189,7 @@ class Matched:
                 self._held = len(self._parts[0])
 
     def mask(self) -> Any:
-        import pyarrow.compute as pc
-
-        compute: Any = pc
         if not self._parts:
             return pa.repeat(pa.scalar(False), self._count)
         rows = one_array(self._parts).cast(pa.int64())
-        return compute.is_in(_numbers(self._count), value_set=rows)
+        return pc.is_in(_numbers(self._count), value_set=rows)

@@ -13,7 +13,7 @@ from lode.errors import InvalidOptionError
 from lode.filter import Filter
 from lode.format.manifest import FileRef
 from lode.format.paths import partition_values
-from lode.lazy import pa
+from lode.lazy import pa, pc
 from lode.read.files import decode_file, only_columns
 from lode.read.plan import check_options, filter_of
 from lode.read.prune import can_match, mentioned
@@ -21,7 +21,7 @@ from lode.read.prune import can_match, mentioned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow.compute as pc
+    from pyarrow.compute import Expression
 
     from lode.change.base import Base, Part, Workers
     from lode.read.scan import Scan
@@ -54,14 +54,11 @@ class Matching:
         return self._opposite().apply(batch)
 
     def _opposite(self) -> Filter:
-        import pyarrow.compute as pc
-
-        compute: Any = pc  # the stubs do not know that functions take expressions
-        where = ~compute.coalesce(self.condition.where, pc.scalar(False))
+        where = ~pc.coalesce(self.condition.where, pc.scalar(False))
         return Filter(where, self.condition.columns)
 
 
-def condition_of(scan: Scan, where: pc.Expression | str) -> tuple[Filter, pa.Schema]:
+def condition_of(scan: Scan, where: Expression | str) -> tuple[Filter, pa.Schema]:
     """A condition on the rows of a scan, and their columns; raises if it does not fit them."""
     check_options(None, where, None)
     if scan.components.codec is None:
@@ -77,7 +74,7 @@ def condition_of(scan: Scan, where: pc.Expression | str) -> tuple[Filter, pa.Sch
     return condition, schema
 
 
-def match_rows(base: Base, where: pc.Expression | str, workers: Workers) -> Matching:
+def match_rows(base: Base, where: Expression | str, workers: Workers) -> Matching:
     """Find the files with matching rows. Opens only those that partition and statistics do not decide."""
     scan = base.scan
     condition, schema = condition_of(scan, where)
@@ -102,7 +99,7 @@ class _Count:
     """Counts the rows of a file for which a condition is true, and, without a schema, all of its rows."""
 
     reader: Scan
-    where: pc.Expression | str
+    where: Expression | str
     condition: Filter
     schema: pa.Schema
 
@@ -159,11 +156,7 @@ def _is_schemaless(scan: Scan) -> bool:
 
 
 def _undecided(
-    base: Base,
-    files: list[FileRef],
-    where: pc.Expression | str,
-    condition: Filter,
-    schema: pa.Schema,
+    base: Base, files: list[FileRef], where: Expression | str, condition: Filter, schema: pa.Schema
 ) -> list[FileRef]:
     """The files that may also have rows for which the condition is not true.
 

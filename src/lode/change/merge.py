@@ -17,7 +17,7 @@ from lode.codec.records import chunks_of, peek_schema
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.evolution import check_columns, column_names
 from lode.format.manifest import Removed, Removes
-from lode.lazy import pa
+from lode.lazy import pa, pc
 from lode.near import column_hint
 from lode.write.removal import Removal
 
@@ -55,12 +55,7 @@ class MergeRows(Protocol):
         """The partitions that can have the keys."""
 
     def rewrite(
-        self,
-        base: Base,
-        found: Found,
-        stager: Stager,
-        when_matched: WhenMatched,
-        progress: Progress | None,
+        self, base: Base, found: Found, stager: Stager, when_matched: WhenMatched, progress: Progress | None
     ) -> list[Changed]:
         """Stage the files that were found, with the rows that match updated or left out."""
 
@@ -177,12 +172,7 @@ class LocalRows:
         return self.source.depends_on(base)
 
     def rewrite(
-        self,
-        base: Base,
-        found: Found,
-        stager: Stager,
-        when_matched: WhenMatched,
-        progress: Progress | None,
+        self, base: Base, found: Found, stager: Stager, when_matched: WhenMatched, progress: Progress | None
     ) -> list[Changed]:
         parts = base.parts(found.rows)
         rewrite = Rewrite(base.reader, stager, when_matched)
@@ -265,7 +255,7 @@ def _present(schema: pa.Schema, records: list[Any], *, whole_rows: bool) -> pa.S
 
 
 def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
-    """Refuse rows without a key, and two rows with the same key: which of them counts is not said."""
+    """Refuse rows without a key, and two rows with the same key, of which neither is the right one."""
     for key in keys:
         if key not in rows.column_names:
             raise SchemaViolationError(f"the rows have no column {key!r}, by which to merge them", column=key)
@@ -273,10 +263,7 @@ def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
             raise SchemaViolationError(f"column {key!r}, by which rows are merged, has a null", column=key)
     groups = rows.select(list(keys)).group_by(list(keys)).aggregate([([], "count_all")])
     if groups.num_rows != rows.num_rows:
-        import pyarrow.compute as pc
-
-        compute: Any = pc
-        twice = groups.filter(compute.greater(groups.column("count_all"), 1)).slice(0, 1)
+        twice = groups.filter(pc.greater(groups.column("count_all"), 1)).slice(0, 1)
         values = ", ".join(f"{key} = {twice.column(key)[0].as_py()!r}" for key in keys)
         raise SchemaViolationError(f"two rows have the same key ({values}): keep one of them", column=keys[0])
 
@@ -334,13 +321,10 @@ def _looked_up(batches: Iterable[pa.RecordBatch], source: Source) -> Iterator[tu
 
 def _kept(found: Iterable[tuple[pa.RecordBatch, Hits]], updated: _Updated | None) -> Iterator[pa.RecordBatch]:
     """The rows that do not match; those that do are added to ``updated``."""
-    import pyarrow.compute as pc
-
-    compute: Any = pc
     for batch, hits in found:
         if updated is not None and len(hits.rows):
             updated.add(batch, hits)
-        yield batch.filter(compute.invert(hits.mask)) if len(hits.rows) else batch
+        yield batch.filter(pc.invert(hits.mask)) if len(hits.rows) else batch
 
 
 class _Updated:

@@ -132,19 +132,7 @@ def overwrite(
 ) -> Change:
     """Replace rows by others. See ``Dataset.overwrite``.
 
-    Args:
-        context: The dataset.
-        rows: The new rows.
-        metadata: As for ``Dataset.overwrite``, as all others.
-        partitions: These.
-        where: The rows for which this is true.
-        everything: All rows.
-        idempotency_key: A key, or (writer, key).
-        on_conflict: ``"raise"`` or ``"redo"``.
-        evolve: Let new columns become part of the dataset.
-        dry_run: Only report.
-        progress: Called with (files done, files in all).
-        base: With ``where``, the snapshot whose rows are replaced. Default: the newest one now.
+    ``base`` is the snapshot whose rows ``where`` replaces. Default: the newest one now.
     """
     redo = check_redo(on_conflict)
     if not isinstance(everything, bool):
@@ -159,84 +147,103 @@ def overwrite(
             f"dataset {context.handle.id!r} is not partitioned, so overwriting would replace all of it: pass "
             "everything=True, or where=… for a part of it"
         )
+    call = _Overwrite(context, rows, metadata, idempotency_key, evolve, dry_run, redo, progress)
     if where is not None:
-        return _where(
-            context,
-            rows,
-            where,
-            metadata,
-            idempotency_key,
-            base=context.base(base),
-            evolve=evolve,
-            dry_run=dry_run,
-            redo=redo,
-            progress=progress,
-        )
+        return call.where(where, context.base(base))
     chosen = None if partitions is None else tuple(_path(layout, each) for each in partitions)
-    return _partitions(
-        context,
-        rows,
-        metadata,
-        chosen,
-        everything,
-        idempotency_key,
-        evolve=evolve,
-        dry_run=dry_run,
-        redo=redo,
-    )
+    return call.partitions(chosen, everything=everything)
 
 
-def _partitions(
-    context: ChangeContext,
-    rows: NewRows,
-    metadata: dict[str, Any] | None,
-    chosen: tuple[str, ...] | None,
-    everything: bool,
-    idempotency_key: IdempotencyKey | None,
-    *,
-    evolve: bool,
-    dry_run: bool,
-    redo: bool,
-) -> Change:
-    """Replace whole partitions. Nothing is read, so the base is captured when the commit begins."""
-    begun = rows.begin(context, metadata, idempotency_key, None)
-    schema = rows.schema(begun.components.codec)
+@dataclass(frozen=True, slots=True)
+class _Overwrite:
+    """One call of ``overwrite``, with its arguments checked."""
 
-    def attempt(begun: BegunWrite) -> Change:
-        removal = Removal("overwrite")
-        with context.transaction(begun, removal, schema, evolve=evolve, keep=True) as transaction:
+    context: ChangeContext
+    rows: NewRows
+    metadata: dict[str, Any] | None
+    idempotency_key: IdempotencyKey | None
+    evolve: bool
+    dry_run: bool
+    redo: bool
+    progress: Progress | None
+
+    def partitions(self, chosen: tuple[str, ...] | None, *, everything: bool) -> Change:
+        """Replace whole partitions. Nothing is read, so the base is captured when the commit begins."""
+        context = self.context
+        begun = self.rows.begin(context, self.metadata, self.idempotency_key, None)
+        schema = self.rows.schema(begun.components.codec)
+
+        def attempt(begun: BegunWrite) -> Change:
+            removal = Removal("overwrite")
+            with context.transaction(begun, removal, schema, evolve=self.evolve, keep=True) as transaction:
+                if transaction.replayed is not None:
+                    return Change.of(transaction.replayed)
+                staged = self.rows.stage(transaction, None)
+                transaction.add(*staged)
+                files = [file for part in staged for file in part.files]
+                layout, id = begun.found.layout, context.handle.id
+                if everything:
+                    removal.partitions = ("",)
+                else:
+                    touched = partitions_of(id, files, layout)
+                    removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
+                    _check_inside(files, removal.partitions, layout, id)
+                removal.depends_on = _depends_on(removal.partitions)
+                removes, states = Removes(removal.partitions), begun.found.states
+                removal.count_on = lambda parent: states.fold(parent).removed(removes)
+                if self.dry_run:
+                    head = begun.found.committer.settle().manifest
+                    removed = Removed() if head is None else removal.count_on(head)
+                    added = amount(files, sum(part.row_count for part in staged))
+                    return Change("overwrite", None, removed, added)
+                if self.redo:
+                    transaction.follow_any()
+                return context.commit(transaction)
+
+        try:
+            return attempt(begun)
+        except SchemaViolationError:
+            # As for a write: another writer may have changed the columns.
+            newer = context.writes.with_newest_definition(begun) if self.rows.can_repeat else None
+            if newer is None:
+                raise
+        return attempt(newer)
+
+    def where(self, where: pc.Expression | str, base: Base) -> Change:
+        """Replace the rows that a condition selects by rows that fulfil it too.
+
+        The new rows are staged once: they may be readable only once. After a conflict only files of the
+        dataset are rewritten again.
+        """
+        check_has_schema(base)
+        context, workers = self.context, self.context.workers
+        removal = Removal("overwrite", prepared_on=base.manifest.snapshot_id)
+        begun = self.rows.begin(context, self.metadata, self.idempotency_key, base)
+        schema = self.rows.schema(begun.components.codec)
+        with context.transaction(begun, removal, schema, evolve=self.evolve) as transaction:
             if transaction.replayed is not None:
                 return Change.of(transaction.replayed)
-            staged = rows.stage(transaction, None)
-            transaction.add(*staged)
-            files = [file for part in staged for file in part.files]
-            layout, id = begun.found.layout, context.handle.id
-            if everything:
-                removal.partitions = ("",)
-            else:
-                touched = partitions_of(id, files, layout)
-                removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
-                _check_inside(files, removal.partitions, layout, id)
-            removal.depends_on = _depends_on(removal.partitions)
-            removes, states = Removes(removal.partitions), begun.found.states
-            removal.count_on = lambda parent: states.fold(parent).removed(removes)
-            if dry_run:
-                head = begun.found.committer.settle().manifest
-                removed = Removed() if head is None else removal.count_on(head)
-                added = amount(files, sum(part.row_count for part in staged))
-                return Change("overwrite", None, removed, added)
-            if redo:
-                transaction.follow_any()
-            return context.commit(transaction)
-
-    try:
-        return attempt(begun)
-    except SchemaViolationError:
-        # As for a write: another writer may have changed the columns.
-        newer = context.writes.with_newest_definition(begun) if rows.can_repeat else None
-        if newer is None:
-            raise
-    return attempt(newer)
+            matching = match_rows(base, where, workers)
+            if self.dry_run:
+                return preview(base, matching, "overwrite")
+            columns = getattr(transaction.stager.components.codec, "schema", None) or matching.schema
+            transaction.add(*self.rows.stage(transaction, Fulfils(matching.condition, columns)))
+            for remaining in reversed(range(MAX_REDOS)):
+                kept = remove_rows(removal, base, matching, transaction.stager, workers, self.progress)
+                transaction.add(*kept)
+                try:
+                    return context.commit(transaction)
+                except SnapshotConflictError:
+                    if not remaining or not (self.redo or removal.superseded):
+                        raise
+                    newest = context.base()
+                    if newest.definition.columns != base.definition.columns:
+                        raise  # the rows were staged for other columns
+                    base = newest
+                matching = match_rows(base, where, workers)
+                removal.clear(base.manifest.snapshot_id)
+                transaction.prepare_again(base.manifest, dropped=kept)
+        raise AssertionError("the last attempt returns or raises")
 
 
 def replacing(begun: BegunWrite, partitions: Sequence[str]) -> Removal:
@@ -284,52 +291,3 @@ def _path(layout: Layout, given: PartitionSpec) -> str:
             f"{'/'.join(f'{key}=…' for key in layout.keys)!r} or as a dict"
         )
     return given
-
-
-def _where(
-    context: ChangeContext,
-    rows: NewRows,
-    where: pc.Expression | str,
-    metadata: dict[str, Any] | None,
-    idempotency_key: IdempotencyKey | None,
-    *,
-    base: Base,
-    evolve: bool,
-    dry_run: bool,
-    redo: bool,
-    progress: Progress | None,
-) -> Change:
-    """Replace the rows that a condition selects by rows that fulfil it too.
-
-    The new rows are staged once: they may be readable only once. After a conflict only files of the dataset
-    are rewritten again.
-    """
-    check_has_schema(base)
-    workers = context.workers
-    removal = Removal("overwrite", prepared_on=base.manifest.snapshot_id)
-    begun = rows.begin(context, metadata, idempotency_key, base)
-    schema = rows.schema(begun.components.codec)
-    with context.transaction(begun, removal, schema, evolve=evolve) as transaction:
-        if transaction.replayed is not None:
-            return Change.of(transaction.replayed)
-        matching = match_rows(base, where, workers)
-        if dry_run:
-            return preview(base, matching, "overwrite")
-        columns = getattr(transaction.stager.components.codec, "schema", None) or matching.schema
-        transaction.add(*rows.stage(transaction, Fulfils(matching.condition, columns)))
-        for remaining in reversed(range(MAX_REDOS)):
-            kept = remove_rows(removal, base, matching, transaction.stager, workers, progress)
-            transaction.add(*kept)
-            try:
-                return context.commit(transaction)
-            except SnapshotConflictError:
-                if not remaining or not (redo or removal.superseded):
-                    raise
-                newest = context.base()
-                if newest.definition.columns != base.definition.columns:
-                    raise  # the rows were staged for other columns
-                base = newest
-            matching = match_rows(base, where, workers)
-            removal.clear(base.manifest.snapshot_id)
-            transaction.prepare_again(base.manifest, dropped=kept)
-    raise AssertionError("the last attempt returns or raises")

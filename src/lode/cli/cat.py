@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from lode.cli.change import open_existing
 from lode.cli.output import Format, choose_format, print_rows, records_of
 from lode.cli.parameters import (
     AS_OF,
@@ -19,7 +20,6 @@ from lode.cli.parameters import (
     SINCE,
     STORE_OPTION,
     complete_snapshot,
-    open_root,
 )
 from lode.errors import InvalidOptionError
 from lode.read.incremental import OnRemoval  # noqa: TC001 - typer reads it from the signature
@@ -71,10 +71,9 @@ def cat(
     All rows, those at --as-of, those that came after --since, or those that one --snapshot added.
     """
     from lode.codec.protocol import takes_any_record
-    from lode.discover import open_dataset
     from lode.read.files import verify_files
 
-    opened = open_dataset(dataset, open_root(root, store_option))
+    opened = open_existing(dataset, root, store_option)
     scan = _scan(opened, snapshot, as_of=as_of, since=since, on_removal=on_removal)
     if verify:
         for manifest in scan.manifests:

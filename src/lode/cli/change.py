@@ -1,4 +1,4 @@
-"""What the commands that change rows have in common: the dataset, the rows of files, and the report."""
+"""What several commands have in common: the dataset, the rows of files, and the report of a change."""
 
 from __future__ import annotations
 
@@ -18,13 +18,23 @@ if TYPE_CHECKING:
 
     from lode.change.result import Change
     from lode.dataset import Dataset
+    from lode.volume import Volume
 
 
 def open_existing(dataset: str, root: str, store_option: list[str]) -> Dataset:
-    """Open the dataset that a command changes; it must exist."""
+    """Open the dataset of a command; it must exist."""
     from lode.discover import open_dataset
 
     return open_dataset(dataset, open_root(root, store_option))
+
+
+def open_either(name: str, root: str, store_option: list[str], *, volume: bool) -> Dataset | Volume:
+    """Open the dataset or, with ``--volume``, the volume of a command; it must exist."""
+    from lode.discover import open_volume
+
+    if volume:
+        return open_volume(name, open_root(root, store_option))
+    return open_existing(name, root, store_option)
 
 
 def rewriting(what: str) -> AbstractContextManager[Callable[[int, int | None], None]]:

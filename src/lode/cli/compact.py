@@ -7,16 +7,7 @@ from typing import Any, Final
 import typer
 
 from lode.cli.change import open_existing, print_change, rewriting
-from lode.cli.parameters import (
-    DATASET,
-    DRY_RUN,
-    JSON,
-    KEY,
-    METADATA,
-    ROOT,
-    STORE_OPTION,
-    parse_metadata,
-)
+from lode.cli.parameters import DATASET, DRY_RUN, JSON, KEY, METADATA, ROOT, STORE_OPTION, parse_metadata
 from lode.cli.write_target import names_in
 from lode.errors import InvalidOptionError
 from lode.units import byte_count

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
 import typer
 
+from lode.cli.change import open_existing
 from lode.cli.columns import changes_as_json, changes_between, changes_table
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, complete_snapshot, open_root
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, complete_snapshot
 from lode.cli.terminal import FAINT, TextTable, print_json, print_lines
 from lode.errors import InvalidOptionError, NotFoundError
 from lode.units import count, size
@@ -44,9 +44,8 @@ def diff(
     Rows and files by partition, and how the columns changed.
     """
     from lode.describe import partitions_of_all
-    from lode.discover import open_dataset
 
-    opened = open_dataset(dataset, open_root(root, store_option))
+    opened = open_existing(dataset, root, store_option)
     start, end = opened.snapshot(older), opened.snapshot(newer)
     snapshots = _between(opened, start, end)
     came, went = _files_between(opened, start, end, snapshots)
@@ -121,15 +120,10 @@ def _files_between(
 
 def _only(scan: Scan, paths: set[str]) -> list[Manifest]:
     """The snapshots that added these files, each with only these."""
-    found = []
-    for manifest in scan.manifests:
-        files = tuple(file for file in manifest.files if file.path in paths)
-        if len(files) == len(manifest.files):
-            found.append(manifest)
-        elif files:
-            rows = sum(file.stats.row_count for file in files if file.stats)
-            found.append(msgspec.structs.replace(manifest, files=files, row_count=rows))
-    return found
+    from lode.read.state import reduced
+
+    files = ((file, manifest) for manifest in scan.manifests for file in manifest.files)
+    return reduced((entry for entry in files if entry[0].path in paths), lambda *_: 0)
 
 
 def _total(manifests: list[Manifest]) -> _Amount:

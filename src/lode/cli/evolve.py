@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import typer
 
+from lode.cli.change import open_existing
 from lode.cli.columns import (
     changes_as_json,
     changes_between,
@@ -13,16 +14,7 @@ from lode.cli.columns import (
     columns_table,
     definition_as_json,
 )
-from lode.cli.parameters import (
-    DATASET,
-    JSON,
-    METADATA,
-    ROOT,
-    STORE_OPTION,
-    key_values,
-    open_root,
-    parse_metadata,
-)
+from lode.cli.parameters import DATASET, JSON, METADATA, ROOT, STORE_OPTION, key_values, parse_metadata
 from lode.cli.terminal import print_json, print_lines
 from lode.errors import InvalidOptionError
 
@@ -59,7 +51,6 @@ def evolve(
     new name of a renamed column. Every option may be repeated.
     """
     from lode import evolution
-    from lode.discover import open_dataset
 
     merged = parse_metadata(metadata)
     wanted: dict[str, Any] = {
@@ -73,7 +64,7 @@ def evolve(
         raise InvalidOptionError(
             "there is nothing to change: use --add, --widen, --relax, --rename or --drop"
         )
-    opened = open_dataset(dataset, open_root(root, store_option))
+    opened = open_existing(dataset, root, store_option)
     before = opened.definition
     if dry_run:
         after, snapshot = evolution.evolve(before, **wanted), None

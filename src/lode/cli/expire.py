@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, age_or_time, open_root
+from lode.cli.change import open_existing
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, age_or_time
 from lode.cli.terminal import print_json, print_lines, progress
 from lode.errors import InvalidOptionError
 from lode.units import count, size
@@ -41,11 +42,10 @@ def expire(
 
     The newest snapshot and tagged ones stay, with all of their rows.
     """
-    from lode.discover import open_dataset
     from lode.upkeep.expire import expire as expire_snapshots
 
     limit = expire_limit(older_than, keep)
-    opened = open_dataset(dataset, open_root(root, store_option))
+    opened = open_existing(dataset, root, store_option)
     with progress(f"expiring {dataset}", "files") as advance:
         done = expire_snapshots(opened, older_than=limit, keep=keep, dry_run=not delete, progress=advance)
     print_expired(dataset, done, json=json)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from lode.cli.terminal import FAINT, TextTable, console, print_lines, progress
+from lode.describe import are_numbers
 from lode.errors import InvalidOptionError
 from lode.lazy import pa
 
@@ -154,7 +155,7 @@ def _table(chunks: Iterable[Chunk], limit: int, schema: pa.Schema | None) -> Non
     if not names:
         return
     on_terminal = sys.stdout.isatty()
-    numbers = [name for name in names if _is_number(record.get(name) for record in shown)]
+    numbers = [name for name in names if are_numbers(record.get(name) for record in shown)]
     table = TextTable(*names, right=numbers, max_width=_MAX_CELL_WIDTH if on_terminal else None)
     for record in shown:
         table.add(*(_cell(record[name]) if name in record else "" for name in names))
@@ -168,13 +169,6 @@ def _table(chunks: Iterable[Chunk], limit: int, schema: pa.Schema | None) -> Non
         left_out.append(f"{len(names) - columns:,} more columns: --columns chooses")
     if left_out:
         print_lines(Text(f"… {', '.join(left_out)}", FAINT))
-
-
-def _is_number(values: Iterable[Any]) -> bool:
-    known = [value for value in values if value is not None]
-    return bool(known) and all(
-        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in known
-    )
 
 
 def _cell(value: Any) -> str | None:

@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from lode.cli.change import open_existing
 from lode.cli.failure import FAILED, PROBLEMS, failing_as
-from lode.cli.parameters import (
-    AS_OF,
-    DATASET,
-    JSON,
-    JSON_LINES,
-    ROOT,
-    STORE_OPTION,
-    open_root,
-)
+from lode.cli.parameters import AS_OF, DATASET, JSON, JSON_LINES, ROOT, STORE_OPTION
 from lode.cli.terminal import FAINT, TextTable, print_json, print_lines, printable, short_id
 from lode.errors import InvalidOptionError
 from lode.units import count, moment, spelled_seconds
@@ -171,10 +164,9 @@ def lineage(
     """Show from which snapshots and by which steps a dataset was made."""
     import msgspec
 
-    from lode.discover import open_dataset
     from lode.lineage.flow import origin_of
 
-    found = open_dataset(dataset, open_root(root, store_option))
+    found = open_existing(dataset, root, store_option)
     origin = origin_of(found, found.snapshot(as_of or "latest"))
     if json:
         print_json(msgspec.to_builtins(origin))

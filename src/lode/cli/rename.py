@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import typer
 
-from lode.cli.parameters import DRY_RUN, JSON, ROOT, STORE_OPTION, VOLUME, complete_dataset, open_root
+from lode.cli.change import open_either
+from lode.cli.parameters import DRY_RUN, JSON, ROOT, STORE_OPTION, VOLUME, complete_dataset
 from lode.cli.terminal import BYTES, print_json, print_lines, progress
 
 _OLD: Final[Any] = typer.Argument(
@@ -29,11 +30,9 @@ def rename(
     Its files are copied, since their paths have the name in them. Writers that use the old name are refused
     afterwards.
     """
-    from lode.discover import open_dataset, open_volume
     from lode.upkeep.rename import rename as rename_history
 
-    store = open_root(root, store_option)
-    source: Any = open_volume(old, store) if volume else open_dataset(old, store)
+    source: Any = open_either(old, root, store_option, volume=volume)
     with progress(f"renaming {old}", BYTES) as advance:
         renamed = rename_history(source, new, dry_run=dry_run, progress=advance)
     newest = (source if dry_run else renamed).latest().id

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from lode.cli.change import open_either
 from lode.cli.parameters import (
     DATASET,
     DRY_RUN,
@@ -16,15 +17,12 @@ from lode.cli.parameters import (
     STORE_OPTION,
     VOLUME,
     complete_tag,
-    open_root,
 )
 from lode.cli.terminal import TextTable, print_json, print_lines
 from lode.units import moment
 
 if TYPE_CHECKING:
-    from lode.dataset import Dataset
     from lode.read.tags import Tag
-    from lode.volume import Volume
 
 _NEW: Final[Any] = typer.Argument(
     ..., metavar="NAME", help="The name. It must not look like a number or date."
@@ -46,7 +44,7 @@ def tag(
 
     lode expire keeps the files of tagged snapshots.
     """
-    made = _open(dataset, root, store_option, volume=volume).tag(name, snapshot, dry_run=dry_run)
+    made = open_either(dataset, root, store_option, volume=volume).tag(name, snapshot, dry_run=dry_run)
     if json:
         print_json({**_as_json(made), "made": not dry_run})
     else:
@@ -64,7 +62,7 @@ def untag(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Remove a tag. The snapshot stays until lode expire."""
-    _open(dataset, root, store_option, volume=volume).untag(name, dry_run=dry_run)
+    open_either(dataset, root, store_option, volume=volume).untag(name, dry_run=dry_run)
     if json:
         print_json({"dataset": dataset, "name": name, "removed": not dry_run})
     else:
@@ -79,7 +77,7 @@ def tags(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """List the tags of a dataset."""
-    found = _open(dataset, root, store_option, volume=volume).tags()
+    found = open_either(dataset, root, store_option, volume=volume).tags()
     if json:
         for each in found:
             print_json(_as_json(each))
@@ -92,17 +90,5 @@ def tags(
         print_lines(table)
 
 
-def _open(name: str, root: str, store_option: list[str], *, volume: bool) -> Dataset | Volume:
-    from lode.discover import open_dataset, open_volume
-
-    store = open_root(root, store_option)
-    return open_volume(name, store) if volume else open_dataset(name, store)
-
-
 def _as_json(tag: Tag) -> dict[str, Any]:
-    return {
-        "name": tag.name,
-        "id": tag.snapshot_id,
-        "sequence": tag.sequence,
-        "created_at": tag.created_at,
-    }
+    return {"name": tag.name, "id": tag.snapshot_id, "sequence": tag.sequence, "created_at": tag.created_at}

@@ -123,8 +123,7 @@ class Compiler(ABC):
         fits |= kind in TIMES and (literal.kind == "STRING" or {kind, literal.kind} == {"DATE", "DATETIME"})
         if not fits or kind not in (*NUMBERS, *TIMES, "STRING", "BYTES", "BOOL"):
             raise self.wrong(
-                node,
-                f"{a(kind)} cannot be compared with {shortened(literal.value, 40)}, {a(literal.kind)}",
+                node, f"{a(kind)} cannot be compared with {shortened(literal.value, 40)}, {a(literal.kind)}"
             )
         if kind in NUMBERS:
             found = self.number(literal)

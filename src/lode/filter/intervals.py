@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calendar import monthrange
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lode.filter.casts import named_part
 from lode.filter.tree import FunctionCall, LiteralNode
@@ -95,15 +95,12 @@ def _plus_months(micros: int, months: int) -> int:
 
 
 def _column(compiler: Compiler, value: Value, kind: str, micros: int, call: FunctionCall) -> Value:
-    compute: Any = pc
     if kind == "DATE":
-        days = compute.add(
-            value.expression.cast(pa.date32()).cast(pa.int32()), pa.scalar(micros // DAY_MICROS)
-        )
+        days = pc.add(value.expression.cast(pa.date32()).cast(pa.int32()), pa.scalar(micros // DAY_MICROS))
         found = days.cast(pa.int32(), safe=False).cast(pa.date32())
         return compiler.made(found, kind, pa.date32(), value, at=call)
     # Nanoseconds would not hold all dates; whole microseconds are exact, and finer ones are kept.
     per_micro = {"s": 0.000001, "ms": 0.001, "us": 1, "ns": 1000}[value.type.unit]
     arrow = value.type if per_micro >= 1 else pa.timestamp("us", value.type.tz)
     shift = pa.scalar(micros * max(1, int(per_micro)), pa.duration(arrow.unit))
-    return compiler.made(compute.add(value.expression.cast(arrow), shift), kind, arrow, value, at=call)
+    return compiler.made(pc.add(value.expression.cast(arrow), shift), kind, arrow, value, at=call)

@@ -18,25 +18,15 @@ MAX_ID_BYTES: Final = 255
 LAKE_FOLDERS: Final = frozenset({"datasets", "volumes", "catalog", "ingest-state", "pipelines"})
 # Below these names are all datasets and all volumes.
 RESERVED_IDS: Final = frozenset({"datasets", "volumes"})
+# What a history has besides its snapshots and data files.
+HISTORY_FOLDERS: Final = frozenset(
+    ("definition", "history", "keys", "partitions", "segments", "snapshots", "state", "tags", "waiting")
+)
 _RESERVED: Final = {
     "dataset": RESERVED_IDS,
     "volume": RESERVED_IDS,
-    # What a history has beside its snapshots: a flat layout has both in one folder.
-    "snapshot": frozenset(
-        {
-            "data",
-            "definition",
-            "history",
-            "keys",
-            "latest",
-            "partitions",
-            "segments",
-            "snapshots",
-            "state",
-            "tags",
-            "waiting",
-        }
-    ),
+    # A flat layout has all of them in one folder.
+    "snapshot": HISTORY_FOLDERS | {"data", "latest"},
     # In a flat layout these objects would be the manifest or the intent of a snapshot "tags".
     "tag": frozenset({"intent", "manifest"}),
 }
@@ -51,7 +41,7 @@ _GENERATED: Final = re.compile(r"[0-9]{19}-[0-9a-f]{16}(?:-drop)?")
 
 
 def is_generated(id: str) -> bool:
-    """Whether an id is one that ``SnapshotIds`` makes, which nobody makes again."""
+    """Whether an id is one that ``SnapshotIds`` makes, which is never made again."""
     return _GENERATED.fullmatch(id) is not None
 
 

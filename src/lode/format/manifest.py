@@ -98,7 +98,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def idempotency(self) -> tuple[str, str] | None:
         """The (writer, key) this commit was made under, if it was made under one."""
         pair = (self.x or {}).get("idempotency")
-        return (pair["writer"], pair["key"]) if pair else None  # ``check_extension`` has seen its shape
+        return (pair["writer"], pair["key"]) if pair else None  # decoding has checked its form
 
     @property
     def definition(self) -> str | None:
@@ -253,7 +253,7 @@ _TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
 # Fields that are positions in history.
 _PLACES: Final = frozenset(("floor", "begins"))
 _KNOWN: Final = frozenset(_Extension.__struct_fields__)
-# What a commit does that drops a dataset or a volume, and how its id ends. So a pointer tells of a drop.
+# What a commit does that drops a dataset or a volume, and how its id ends. So a pointer shows a drop.
 DROP: Final = "drop"
 DROP_SUFFIX: Final = "-drop"
 

@@ -151,7 +151,7 @@ class Layout(Protocol):
         ...
 
     def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
-        """Where the manifest is repeated, beside the canonical one."""
+        """The paths of the copies of the manifest."""
         ...
 
     def place(self, path: str) -> ManifestPlace | None:
@@ -302,8 +302,8 @@ def _escaped(key: str, value: Any) -> str:
 def partition_values(partition: str) -> dict[str, str | None]:
     """Read a partition path back into texts; None where the value was null, or may have been.
 
-    Our null and empty text share a path, and so do Go's null and the text ``<nil>``. Only the row tells them
-    apart.
+    Our null and empty text share a path, and so do Go's null and the text ``<nil>``. Only the row has
+    the difference.
     """
     pairs = (part.partition("=") for part in partition.split("/") if part)
     texts = ((key, unquote(value)) for key, _, value in pairs)

@@ -146,12 +146,12 @@ def volume_chain(volume_id: str) -> ChainPaths:
 
 
 def blocks_root(volume_id: str) -> str:
-    """Where the blocks of a volume lie."""
+    """Where the blocks of a volume are."""
     return f"volumes/{volume_id}/data/"
 
 
 def block_path(volume_id: str, offset: int, length: int | None, token: str) -> str:
-    """A path for a new block; unique, so that a writer that died does not stand in its own way.
+    """A path for a new block; unique, so that a second attempt does not find its path taken.
 
     The length is part of the name where it is known before the first byte is sent.
     """

@@ -40,7 +40,6 @@ with needs("lode.ingest.server", "server"):
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
-    from types import TracebackType
     from typing import Self
 
     from lode.ingest.settings import Settings
@@ -293,9 +292,7 @@ class RunningServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _run(self) -> None:

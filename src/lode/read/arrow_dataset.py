@@ -150,8 +150,8 @@ def _check_names(dataset_id: str, spans: Iterable[FileSpan]) -> None:
     for span in spans:
         if span.names is not None and span.files:
             now, then = next((now, then) for now, then in span.names.items() if now != then)
-            said = "is another column" if then is None else f"is called {then!r}"
+            other = "is another column" if then is None else f"is called {then!r}"
             raise InvalidOptionError(
-                f"column {now!r} of dataset {dataset_id!r} {said} in older files, and pyarrow.dataset reads "
+                f"column {now!r} of dataset {dataset_id!r} {other} in older files, and pyarrow.dataset reads "
                 "all files by one name: use scan(), to_pandas() or to_polars(), which read each by its own"
             )

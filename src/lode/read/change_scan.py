@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lode.errors import InvalidOptionError
 from lode.lazy import pa
 from lode.read.incremental import CHANGE
-from lode.read.scan import Scan
+from lode.read.scan import Scan, mentions
 from lode.runtime import REAL
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ChangeScan(Scan):
         by_change = where is not None and CHANGE in where.columns
         # A filter on the change is applied once the column is there, so it needs its other columns too.
         needed = [*wanted, *(where.columns if where is not None and by_change else ())]
-        read = [name for name in stored.names if any(_is_in(path, name) for path in needed)]
+        read = [name for name in stored.names if mentions(needed, name)]
         # Without any column a batch has no number of rows.
         read = read or stored.names[:1]
         for kind, manifests in self.runs():
@@ -84,8 +84,3 @@ def with_change(schema: pa.Schema, dataset_id: str) -> pa.Schema:
 
 def _field() -> pa.Field[Any]:
     return pa.field(CHANGE, pa.string(), nullable=False)
-
-
-def _is_in(path: str, column: str) -> bool:
-    """Whether a path names a column or a field inside it."""
-    return f"{path}.".startswith(f"{column}.")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA_NAME: Final = "lode-state"
 FORMAT_VERSION: Final = "1.0.0"
-# Fields of ``x`` that tell how to read the files of a snapshot. The others describe its commit.
+# Fields of ``x`` that are needed to read the files of a snapshot. The others describe its commit.
 _KEPT: Final = ("definition", "surplus")
 
 

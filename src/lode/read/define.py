@@ -59,14 +59,14 @@ class Located:
 
     @property
     def newest(self) -> Manifest:
-        """The newest snapshot, be it that only its manifest is still missing."""
+        """The newest snapshot, also one that is committed and not yet published."""
         found = self.head.manifest or (self.head.pending.manifest if self.head.pending else None)
         assert found is not None, "what is located has a snapshot"
         return found
 
 
 def locate(store: Store, dataset_id: str, layout: Layout | None = None) -> Located | None:
-    """Find a dataset under any layout: two reads, a few more if there is none or somebody is committing.
+    """Find a dataset under any layout: two reads, a few more if there is none or a writer is committing.
 
     Args:
         store: The store.
@@ -172,8 +172,8 @@ class Definitions:
 
     def at(self, manifest: Manifest) -> Definition:
         """What the dataset is at a snapshot."""
-        said = (manifest.x or {}).get("definition")
-        known = self._loaded.get(said) if isinstance(said, str) else None
+        reference = (manifest.x or {}).get("definition")
+        known = self._loaded.get(reference) if isinstance(reference, str) else None
         if known is not None:
             return known
         digest = manifest.definition
@@ -235,11 +235,8 @@ class Definitions:
         """
         if manifest.definition is not None or manifest.parent_snapshot_id is None:
             return manifest.floor
-        if any(True for _ in self._store.list(self._chain.paths.definitions)):
-            for ancestor in History(self._chain, self._runtime).newest_first(manifest):
-                if ancestor.definition is not None:
-                    return ancestor.floor
-        return 1
+        defined = self._nearest_defined(manifest)
+        return 1 if defined is None else defined.floor
 
     def _keep(self, definition: Definition) -> None:
         if len(self._loaded) >= MAX_CACHED_DEFINITIONS:
@@ -254,11 +251,15 @@ class Definitions:
         """The digest in the nearest snapshot up to this one that has one."""
         if manifest.parent_snapshot_id is None:
             return manifest.definition
-        if any(True for _ in self._store.list(self._chain.paths.definitions)):
-            for ancestor in History(self._chain, self._runtime).newest_first(manifest):
-                if ancestor.definition is not None:
-                    return ancestor.definition
-        return None
+        defined = self._nearest_defined(manifest)
+        return None if defined is None else defined.definition
+
+    def _nearest_defined(self, manifest: Manifest) -> Manifest | None:
+        """The nearest snapshot up to this one that has a definition."""
+        if not any(True for _ in self._store.list(self._chain.paths.definitions)):
+            return None
+        ancestors = History(self._chain, self._runtime).newest_first(manifest)
+        return next((each for each in ancestors if each.definition is not None), None)
 
     def _derive(self, newest: Manifest) -> Definition:
         history = History(self._chain, self._runtime).up_to(newest)
@@ -286,7 +287,7 @@ def _definitions(store: Store, dataset_id: str, layout: Layout) -> Definitions:
 
 
 def components_named(codec: str | None, compressor: str, checksum: str | None) -> Components:
-    """What files pass through, by the names in manifests; a codec of somebody's own can only be named."""
+    """What files pass through, by the names in manifests; a codec that is not installed can only be named."""
     chosen: Codec | None
     try:
         chosen = None if codec is None else CODECS.find(codec) or Foreign(codec)
@@ -295,13 +296,13 @@ def components_named(codec: str | None, compressor: str, checksum: str | None) -
     try:
         return components_of(chosen, compressor, checksum)
     except InvalidOptionError:
-        # A checksum of somebody's own: files can be read without it.
+        # A checksum that is not installed: files can be read without it.
         return components_of(chosen, compressor, None)
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A codec of somebody's own program: everything but the records can be looked at without it."""
+    """A codec that is not installed. Everything but the records can be read without it."""
 
     name: str
     reason: str = "which no installed distribution has: install it, or pass the codec as an object"

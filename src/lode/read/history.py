@@ -69,10 +69,6 @@ class History:
                 links.follow(current)
                 yield current
 
-    def oldest_first(self, head: Manifest | None) -> list[Manifest]:
-        """The whole history up to ``head``."""
-        return list(self.up_to(head))
-
     def up_to(self, head: Manifest | None) -> LazyHistory:
         """The whole history up to ``head``: the segments it needs are read in parallel."""
         if head is None:
@@ -150,7 +146,7 @@ class History:
         segment = ready.get(last or 0)
         if segment is not None and segment.newest == snapshot_id:
             return segment
-        # The largest that may end there was looked at, if any was.
+        # The largest that may end there was read before, if any was.
         for span in islice(_ending_at(last), int((last or 0) in ready), None):
             segment = slice_of(self._chain, *span, self._fetch(*span))
             if segment is not None and segment.newest == snapshot_id:

@@ -1,4 +1,4 @@
-"""Read many manifests, in parallel and in bounded memory; one that cannot be read stops nobody."""
+"""Read many manifests, in parallel and in bounded memory; one that cannot be read stops no other."""
 
 from __future__ import annotations
 

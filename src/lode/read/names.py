@@ -1,8 +1,9 @@
-"""Names of datasets or volumes on a store that are like one that is not there, for its error."""
+"""The names of datasets and volumes on a store, and those that are like one that is not there."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from lode.near import MAX_NAMES, near
@@ -29,14 +30,18 @@ def names_near(store: Store, root: str, wanted: str, exists: Callable[[str], boo
 
 def _listed(store: Store, root: str, wanted: str, budget: int) -> Iterator[str]:
     """Names below ``root``, first those with the same first letter: a typo is seldom there."""
-    seen = {wanted}
-    for prefix in (root + wanted[:1], root):
-        after = ""
-        while budget and (entry := next(store.list(prefix, after=after), None)) is not None:
-            budget -= 1
-            name, slash, _ = entry.path.removeprefix(root).partition("/")
-            if slash and name not in seen:
-                seen.add(name)
-                yield name
-            # '0' is the character after '/', so this sorts after everything of that name.
-            after = f"{root}{name}0" if slash else entry.path
+    names = chain(folders_below(store, root, prefix=wanted[:1]), folders_below(store, root))
+    seen = {wanted, ""}
+    for name in islice(names, budget):
+        if name not in seen:
+            seen.add(name)
+            yield name
+
+
+def folders_below(store: Store, root: str, *, prefix: str = "", after: str = "") -> Iterator[str]:
+    """The names of the folders below ``root``, each by one request. An object between them is ``""``."""
+    while (entry := next(store.list(root + prefix, after=after), None)) is not None:
+        name, slash, _ = entry.path.removeprefix(root).partition("/")
+        yield name if slash else ""
+        # '0' is the character after '/', so this sorts after everything in the folder.
+        after = f"{root}{name}0" if slash else entry.path

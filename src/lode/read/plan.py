@@ -10,14 +10,14 @@ import msgspec
 
 from lode.errors import InvalidOptionError
 from lode.format.ids import shortened
-from lode.lazy import pa
+from lode.lazy import pa, pc
 from lode.near import column_hint
 from lode.read.prune import matching, mentioned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import pyarrow.compute as pc
+    from pyarrow.compute import Expression
 
     from lode.definition import Definition
     from lode.filter import Filter
@@ -103,8 +103,6 @@ def with_present_names(file: FileRef, names: dict[str, str | None]) -> FileRef:
 
 def check_options(columns: object, where: object, limit: object) -> None:
     """Refuse ``columns`` and ``where`` of other types."""
-    import pyarrow.compute as pc
-
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidOptionError(f"limit is {shortened(limit)}: it must be a whole number of rows, 0 or more")
     if isinstance(columns, str):
@@ -115,7 +113,7 @@ def check_options(columns: object, where: object, limit: object) -> None:
         )
 
 
-def filter_of(where: pc.Expression | str | None, schema: pa.Schema) -> Filter | None:
+def filter_of(where: Expression | str | None, schema: pa.Schema) -> Filter | None:
     """Parse ``where``, which may be SQL or an expression."""
     if where is None:
         return None

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.stats import from_json_value
 from lode.format.paths import partition_values
-from lode.lazy import pa
+from lode.lazy import pa, pc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import pyarrow.compute as pc
+    from pyarrow.compute import Expression
 
     from lode.format.manifest import ColumnStats, FileRef
 
@@ -20,13 +20,13 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _WORD: Final = re.compile(r"\w+")
 
 
-def can_match(file: FileRef, partition: str, schema: pa.Schema, where: pc.Expression) -> bool:
+def can_match(file: FileRef, partition: str, schema: pa.Schema, where: Expression) -> bool:
     """Return whether the file may hold a row for which ``where`` is true."""
     return bool(matching([file], lambda _: partition, schema, where))
 
 
 def matching(
-    files: Sequence[FileRef], partition_of: Callable[[FileRef], str], schema: pa.Schema, where: pc.Expression
+    files: Sequence[FileRef], partition_of: Callable[[FileRef], str], schema: pa.Schema, where: Expression
 ) -> list[FileRef]:
     """The files that may hold a row for which ``where`` is true.
 
@@ -45,7 +45,7 @@ def matching(
     return [files[left[number]] for number in _possible(known, schema, where)]
 
 
-def _possible(known: Sequence[pc.Expression | None], schema: pa.Schema, where: pc.Expression) -> list[int]:
+def _possible(known: Sequence[Expression | None], schema: pa.Schema, where: Expression) -> list[int]:
     """The places of those facts that do not contradict ``where``."""
     import pyarrow.dataset as pads
     import pyarrow.fs as pafs
@@ -60,7 +60,7 @@ def _possible(known: Sequence[pc.Expression | None], schema: pa.Schema, where: p
     return [int(fragment.path) for fragment in whole.get_fragments(filter=where)]
 
 
-def mentioned(schema: pa.Schema, where: pc.Expression) -> pa.Schema:
+def mentioned(schema: pa.Schema, where: Expression) -> pa.Schema:
     """The columns whose name is somewhere in the expression: what is known of others cannot decide it."""
     text = str(where)
     words = set(_WORD.findall(text))
@@ -74,22 +74,20 @@ def mentioned(schema: pa.Schema, where: pc.Expression) -> pa.Schema:
     )
 
 
-def guarantee(file: FileRef, partition: str, schema: pa.Schema) -> pc.Expression | None:
+def guarantee(file: FileRef, partition: str, schema: pa.Schema) -> Expression | None:
     """What is true of every row of the file, as an expression; None if nothing is known."""
     return _conjunction([*_from_partition(partition, schema), *_from_statistics(file, schema)])
 
 
-def _conjunction(facts: Iterable[pc.Expression | None]) -> pc.Expression | None:
-    whole: pc.Expression | None = None
+def _conjunction(facts: Iterable[Expression | None]) -> Expression | None:
+    whole: Expression | None = None
     for fact in facts:
         if fact is not None:
             whole = fact if whole is None else whole & fact
     return whole
 
 
-def _from_partition(partition: str, schema: pa.Schema) -> Iterable[pc.Expression]:
-    import pyarrow.compute as pc
-
+def _from_partition(partition: str, schema: pa.Schema) -> Iterable[Expression]:
     names = schema.names
     for key, text in partition_values(partition).items():
         if text is None or key not in names:
@@ -126,7 +124,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _from_statistics(file: FileRef, schema: pa.Schema) -> Iterable[pc.Expression]:
+def _from_statistics(file: FileRef, schema: pa.Schema) -> Iterable[Expression]:
     if file.stats is None:
         return
     names = schema.names
@@ -137,10 +135,8 @@ def _from_statistics(file: FileRef, schema: pa.Schema) -> Iterable[pc.Expression
                 yield fact
 
 
-def _range(column: ColumnStats, rows: int, kind: pa.DataType) -> pc.Expression | None:
-    import pyarrow.compute as pc
-
-    field = pc.field(column.name)
+def _range(column: ColumnStats, rows: int, kind: pa.DataType) -> Expression | None:
+    field: Expression = pc.field(column.name)
     if rows and column.null_count == rows:
         return field.is_null()
     # NaN is outside of every range and statistics do not count it, so a float's range promises nothing.

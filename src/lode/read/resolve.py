@@ -57,7 +57,7 @@ GUIDE: Final = "docs/guides/recovering.md"
 
 
 class _Unread(Enum):
-    """Stands for a pointer that was not read yet, which None does not: that is a missing one."""
+    """The type of ``UNREAD``, a pointer that was not read yet. None is a pointer that does not exist."""
 
     UNREAD = 0
 
@@ -66,7 +66,7 @@ UNREAD: Final = _Unread.UNREAD
 
 
 class AnyManifest(Protocol):
-    """What the history asks of a manifest, be it of a dataset or of a volume."""
+    """What the history needs of a manifest of a dataset or of a volume."""
 
     @property
     def owner_id(self) -> str: ...
@@ -121,7 +121,7 @@ class Head(msgspec.Struct, Generic[M], frozen=True):
     ``pointer`` is the pointer's content, which a swap must expect. ``manifest`` is the newest visible
     snapshot. ``pending`` is the intent of the snapshot that the pointer names while it is unpublished.
     ``dropped`` is the commit that has dropped everything, if nothing is visible after it. ``owed`` is
-    ``manifest`` if it may not be published yet: who builds on this head publishes it before its swap.
+    ``manifest`` if it may not be published yet: a writer publishes it before the swap that builds on it.
     """
 
     pointer: bytes | None
@@ -331,7 +331,7 @@ class Chain(Generic[M]):
         return found
 
     def resolve(self, *, pointer: bytes | _Unread | None = UNREAD) -> Head[M]:
-        """Find the newest visible snapshot: two reads, a few more while somebody is committing.
+        """Find the newest visible snapshot: two reads, a few more while a writer is committing.
 
         Args:
             pointer: The pointer's content if the caller has just read it.
@@ -397,18 +397,12 @@ class Chain(Generic[M]):
             f"layout for {self.paths.manifests!r}: leave the layout out, or give the one it has"
         )
 
-    def latest(self) -> M:
-        head = self.resolve()
-        if head.manifest is None:
-            raise self.empty()
-        return head.manifest
-
     def empty(self) -> NoSnapshotsError:
         """The error for a history without snapshots."""
         return NoSnapshotsError(f"{self.name} in {self.store.url} has no snapshots yet: write one first")
 
     def head_by_links(self) -> M | None:
-        """Find the head without a pointer: the one snapshot that is nobody's parent. Lists the store."""
+        """Find the head without a pointer: the one snapshot that is no parent. Lists the store."""
         manifests = {found.snapshot_id: found for found in self.listed()}
         parents = {found.parent_snapshot_id for found in manifests.values()}
         # A drop removes the manifests before it. Those that it has left need not form a line.
@@ -442,7 +436,7 @@ class Chain(Generic[M]):
                 yield manifest
 
     def _back(self, start: M | None) -> Iterator[M]:
-        """The same walk, and the drop before the first snapshot if that does not tell where it is."""
+        """The same walk, and the drop before the first snapshot if its place is not recorded."""
         links = Links(self)
         current = start
         while current is not None:
@@ -562,7 +556,7 @@ def is_dropped(chain: Chain[Any], others: Sequence[Chain[Any]] = ()) -> bool:
         found = (each.manifest(snapshot_id) for each in (chain, *others))
         return any(newest is not None and newest.operation == DROP for newest in found)
     except (DataError, StoreError):
-        return False  # damaged: whoever opens it gets the error
+        return False  # damaged: opening it raises the error
 
 
 def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:

@@ -20,7 +20,7 @@ from lode.runtime import REAL, Runtime
 from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
@@ -215,7 +215,7 @@ class Scan:
         if where is not None and self.components.codec is not None:
             schema = self.schema()
             found = filter_of(where, schema)
-            columns = [name for name in schema.names if found is not None and _mentions(found, name)]
+            columns = [name for name in schema.names if found is not None and mentions(found.columns, name)]
         # Without any column a batch has no number of rows.
         return sum(batch.num_rows for batch in self.read(columns=columns or None, where=where))
 
@@ -299,11 +299,7 @@ class Scan:
             yield found if columns is None else found.select(list(columns))
 
     def _native(
-        self,
-        files: Sequence[FileRef],
-        schema: pa.Schema,
-        columns: Sequence[str] | None,
-        where: Filter | None,
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         """Read Parquet: small files whole, others through pyarrow's scanner unless memory is to be saved."""
         if where is not None:
@@ -336,11 +332,7 @@ class Scan:
                 yield found if chosen is None else found.select(chosen)
 
     def _scanned(
-        self,
-        files: Sequence[FileRef],
-        schema: pa.Schema,
-        columns: Sequence[str] | None,
-        where: Filter | None,
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         """Read files through pyarrow's scanner, which prunes columns and row groups."""
         # A filter that must not prune row groups is applied to the batches.
@@ -352,11 +344,7 @@ class Scan:
             yield found if columns is None else found.select(list(columns))
 
     def _streamed(
-        self,
-        files: Sequence[FileRef],
-        schema: pa.Schema,
-        columns: list[str],
-        condition: pc.Expression | None,
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: list[str], condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
         """Read the files group by group, with one group read ahead.
 
@@ -391,11 +379,7 @@ class Scan:
         )
 
     def _decoded(
-        self,
-        files: Sequence[FileRef],
-        schema: pa.Schema,
-        columns: Sequence[str] | None,
-        where: Filter | None,
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         # Files were checked when they were written, so a column that the schema does not have was dropped.
         checked = self.definition is not None and self.definition.columns is not None
@@ -436,13 +420,13 @@ def _used(schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     """The columns to read: those that are wanted, and those that the filter uses."""
     if columns is None:
         return schema.names
-    used = [name for name in schema.names if where is not None and _mentions(where, name)]
+    used = [name for name in schema.names if where is not None and mentions(where.columns, name)]
     return list(dict.fromkeys([*columns, *used]))
 
 
-def _mentions(where: Filter, column: str) -> bool:
-    """Whether a filter names a column or a field inside it."""
-    return any(f"{path}.".startswith(f"{column}.") for path in where.columns)
+def mentions(paths: Iterable[str], column: str) -> bool:
+    """Whether one of these paths names a column or a field inside it."""
+    return any(f"{path}.".startswith(f"{column}.") for path in paths)
 
 
 def _first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

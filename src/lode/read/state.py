@@ -1,7 +1,7 @@
 """The state of a dataset at a snapshot: every file that it and its ancestors added, less those they removed.
 
 This is the only place that turns a history into visible files. A dataset without removals is its history. Its
-definition tells which it is, so that such a dataset costs nothing more.
+definition says which it is, so that such a dataset costs nothing more.
 
 The state is a sequence of manifests, oldest first, each with only the files that are still visible. So a file
 keeps the definition under which it was written.
@@ -106,13 +106,7 @@ class States:
             return self._history.up_to(head)
         return LazyHistory(self.fold(head).manifests())
 
-    def fold(
-        self,
-        head: Manifest | None,
-        *,
-        checkpoints: bool = True,
-        cut: Cut | None = None,
-    ) -> Fold:
+    def fold(self, head: Manifest | None, *, checkpoints: bool = True, cut: Cut | None = None) -> Fold:
         """The files at a snapshot, ready to be changed by later snapshots.
 
         Args:
@@ -219,7 +213,7 @@ class States:
         current = self._definitions.reference_before(steps[0])
         if current is None:
             # Not the first of these: a restored state is older than the snapshots between it and its restore.
-            digests = (manifest.definition for manifest in self._history.oldest_first(head))
+            digests = (manifest.definition for manifest in self._history.up_to(head))
             current = next((digest for digest in digests if digest is not None), None)
         found: list[Manifest] = []
         for manifest in steps:

@@ -1,4 +1,4 @@
-"""Tags: names that people give to snapshots. A tag is one small object beside the history.
+"""Tags: names that people give to snapshots. A tag is one small object next to the history.
 
 A tag always names the same snapshot: it is created once and can only be removed. ``lode.expire`` keeps the
 files of a tagged snapshot.
@@ -103,7 +103,7 @@ def missing_target(chain: Chain[Any], tag: Tag) -> ManifestInvalidError:
 
 
 def tag_names(chain: Chain[Any]) -> Iterator[str]:
-    """The names of all tags, in order. Other objects beside them are skipped."""
+    """The names of all tags, in order. Other objects there are skipped."""
     prefix = chain.paths.tags
     for entry in chain.store.list(prefix):
         name = entry.path.removeprefix(prefix)

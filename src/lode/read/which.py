@@ -32,7 +32,7 @@ from lode.snapshot import Snapshot
 from lode.times import datetime_to_ns, parse_timestamp, rfc3339_to_ns, text_to_date
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lode.read.resolve import Chain
 
@@ -201,6 +201,23 @@ def find(wanted: SnapshotRef, chain: Chain[M], ancestry: Ancestry[M], head: Call
         count = f"{length - first + 1:,}, numbered from {first:,}"
         raise _missing(chain, str(wanted), f"it has {count}")
     return found
+
+
+def newer_than(start: Moment | str, newest_first: Iterable[M], chain: Chain[M], end: M | None) -> Iterator[M]:
+    """The snapshots of a walk from ``end`` back that come after a time or an id.
+
+    Raises:
+        NotFoundError: The walk ends without the id.
+    """
+    for manifest in newest_first:
+        if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
+            return
+        yield manifest
+    if isinstance(start, str):
+        raise NotFoundError(
+            f"snapshot {start!r} is not in the history of {chain.name}"
+            + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
+        )
 
 
 def check_new_snapshot_id(id: str) -> str:

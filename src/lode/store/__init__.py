@@ -21,14 +21,7 @@ from lode.store.protocol import (
     check_path,
     check_range,
 )
-from lode.store.wrappers import (
-    CountingStore,
-    Fault,
-    FaultStore,
-    LatencyStore,
-    SimulatedCrash,
-    StoreWrapper,
-)
+from lode.store.wrappers import CountingStore, Fault, FaultStore, LatencyStore, SimulatedCrash, StoreWrapper
 
 __all__ = [
     "CountingStore",

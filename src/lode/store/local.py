@@ -20,14 +20,21 @@ from lode.errors import InvalidPathError, NotFoundError, TransactionClosedError,
 from lode.store.local_files import NewFile, is_hidden, link_file, locked, put_file, queued, replace_file
 from lode.store.local_tree import Tree, not_plain, translated
 from lode.store.local_walk import abandoned, delete_abandoned, walk
-from lode.store.protocol import ObjectInfo, byte_view, check_path, check_prefix, check_range, same_content
+from lode.store.protocol import (
+    ObjectInfo,
+    ObjectReader,
+    ObjectWriter,
+    byte_view,
+    check_path,
+    check_prefix,
+    check_range,
+    same_content,
+)
 from lode.times import ns_to_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
-    from types import TracebackType
-    from typing import Self
 
     from typing_extensions import Buffer
 
@@ -202,7 +209,7 @@ def _reopen(root: str, durable: bool) -> LocalStore:
     return LocalStore(root, durable=durable)
 
 
-class LocalReader:
+class LocalReader(ObjectReader):
     """Random access to one file. Safe for threads."""
 
     def __init__(self, path: str, descriptor: int, size: int) -> None:
@@ -232,14 +239,6 @@ class LocalReader:
     def __del__(self) -> None:
         self.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def _read(descriptor: int, path: str, offset: int, length: int) -> bytes:
     try:
@@ -255,7 +254,7 @@ def _read(descriptor: int, path: str, offset: int, length: int) -> bytes:
     return data
 
 
-class LocalWriter:
+class LocalWriter(ObjectWriter):
     """Writes through a buffer to a hidden file. A killed process leaves at most that file."""
 
     def __init__(self, file: NewFile, *, durable: bool) -> None:
@@ -293,11 +292,3 @@ class LocalWriter:
         if self._file is None:
             raise TransactionClosedError(f"the writer of {self._path!r} was committed or aborted before")
         return self._file
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()

@@ -23,7 +23,6 @@ from lode.store.local_tree import CREATE, LOCK, READ, UNNAMED, not_plain, transl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
     from typing import Self
 
     from lode.store.local_tree import Tree
@@ -182,9 +181,7 @@ class NewFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
     def __del__(self) -> None:

@@ -19,17 +19,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import struct
-import sys
 import threading
 from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, PermissionDeniedError, StoreError
+from lode.store.openat2 import openat2
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 # The most directories that are known to exist, or to be synced. A forgotten one is opened, or synced, again.
 MAX_REMEMBERED_DIRECTORIES = 4096
@@ -47,10 +46,6 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 # The errors at a link: ELOOP on Linux and macOS, EMLINK on FreeBSD, ENOTDIR for a directory.
 _MAY_BE_LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
-
-_OPENAT2 = 437  # on every architecture but Alpha
-_AT_FDCWD = -100
-_RESOLVE_NO_SYMLINKS = 0x04
 
 
 class Tree:
@@ -270,10 +265,10 @@ class Tree:
 
     def _not_opened(self, error: OSError, path: str, name: str) -> LodeError:
         """Return the error for one of the store's own files in the directory of the object ``path``."""
-        beside = _beside(path, name)
+        sibling = _sibling(path, name)
         if error.errno == errno.EISDIR:
-            return StoreError(f"cannot write {path!r}: {beside!r} is a directory; remove it")
-        self.look(beside)
+            return StoreError(f"cannot write {path!r}: {sibling!r} is a directory; remove it")
+        self.look(sibling)
         return translated(error, path)
 
     def _moved(self, error: OSError) -> bool:
@@ -427,48 +422,6 @@ def unsynced(path: str, error: Exception) -> OutcomeUnknownError:
     )
 
 
-@cache
-def openat2() -> Callable[[str, int], int] | None:
-    """The kernel's call that follows no links, as a function of file and flags; None if there is none."""
-    if sys.platform != "linux":
-        return None
-    # Imported here: ctypes takes longer to load than all modules of the package.
-    import ctypes
-
-    arguments = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
-    # The function of the process itself. Another CDLL for it would take twice as long to make.
-    call = ctypes.CFUNCTYPE(ctypes.c_long, *arguments, use_errno=True)(("syscall", ctypes.pythonapi))
-    get_errno = ctypes.get_errno
-    # As os.fsencode, without its checks.
-    encoding = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
-
-    # The structure open_how by the flags: three 64-bit numbers.
-    hows: dict[int, bytes] = {}
-
-    def open_(file: str, flags: int) -> int:
-        how = hows.get(flags)
-        if how is None:
-            mode = 0o666 if flags & os.O_CREAT else 0
-            how = hows[flags] = struct.pack("=QQQ", flags, mode, _RESOLVE_NO_SYMLINKS)
-        name = file.encode(*encoding)
-        while True:
-            descriptor: int = call(_OPENAT2, _AT_FDCWD, name, how, 24)
-            if descriptor >= 0:
-                return descriptor
-            number = get_errno()
-            if number != errno.EINTR:
-                raise OSError(number, os.strerror(number), file)
-
-    try:
-        os.close(open_("/", _DIRECTORY))
-    except OSError as error:
-        # An older kernel, or a sandbox without the call. Other errors are raised and not cached.
-        if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL, errno.E2BIG):
-            raise
-        return None
-    return open_
-
-
 def _real(root: str) -> str:
     return os.path.realpath(root or "/").rstrip("/")
 
@@ -483,7 +436,7 @@ def _removed(path: str) -> StoreError:
     return StoreError(f"cannot put {path!r}: its directory is removed as fast as it is made")
 
 
-def _beside(path: str, name: str) -> str:
+def _sibling(path: str, name: str) -> str:
     """The path of the file ``name`` in the directory of the object ``path``."""
     directory, slash, _ = path.rpartition("/")
     return f"{directory}{slash}{name}"

@@ -9,14 +9,21 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import NotFoundError, PathExistsError, TransactionClosedError, UsageError
-from lode.store.protocol import ObjectInfo, byte_view, check_path, check_prefix, check_range, same_content
+from lode.store.protocol import (
+    ObjectInfo,
+    ObjectReader,
+    ObjectWriter,
+    byte_view,
+    check_path,
+    check_prefix,
+    check_range,
+    same_content,
+)
 from lode.times import ns_to_datetime
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterator
-    from types import TracebackType
-    from typing import Self
 
     from typing_extensions import Buffer
 
@@ -152,7 +159,7 @@ def _reopen(name: str, process: int) -> MemoryStore:
     return MemoryStore.shared(name)
 
 
-class MemoryReader:
+class MemoryReader(ObjectReader):
     """Random access to the bytes that an object had when it was opened."""
 
     def __init__(self, path: str, content: bytes) -> None:
@@ -170,16 +177,8 @@ class MemoryReader:
     def close(self) -> None:
         pass
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class MemoryWriter:
+class MemoryWriter(ObjectWriter):
     """Gathers pieces and puts them at ``commit``."""
 
     def __init__(self, store: MemoryStore, path: str) -> None:
@@ -204,11 +203,3 @@ class MemoryWriter:
         if self._pieces is None:
             raise TransactionClosedError(f"the writer of {self._path!r} was committed or aborted before")
         return self._pieces
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()

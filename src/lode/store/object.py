@@ -37,13 +37,19 @@ from lode.store.object_errors import (
 from lode.store.object_list import list_objects
 from lode.store.object_options import check_endpoints, option_fault, sorted_options
 from lode.store.object_writer import ObjectStoreWriter
-from lode.store.protocol import ObjectInfo, byte_view, check_path, check_prefix, check_range, same_content
+from lode.store.protocol import (
+    ObjectInfo,
+    ObjectReader,
+    byte_view,
+    check_path,
+    check_prefix,
+    check_range,
+    same_content,
+)
 from lode.store.urls import canonical, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import TracebackType
-    from typing import Self
 
     from obstore import PutMode, UpdateVersion
     from typing_extensions import Buffer
@@ -313,7 +319,7 @@ class ObjectStore:
         return f"{self._prefix}{check_path(path)}"
 
 
-class ObjectStoreReader:
+class ObjectStoreReader(ObjectReader):
     """Random access by range requests. It holds no connection open and is safe for threads."""
 
     def __init__(self, store: ObjectStore, info: ObjectInfo) -> None:
@@ -334,14 +340,6 @@ class ObjectStoreReader:
 
     def close(self) -> None:
         self._open = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _version(source: Any) -> UpdateVersion:

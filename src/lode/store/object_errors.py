@@ -10,13 +10,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from lode.errors import (
-    InvalidPathError,
-    LodeError,
-    NotFoundError,
-    PermissionDeniedError,
-    StoreError,
-)
+from lode.errors import InvalidPathError, LodeError, NotFoundError, PermissionDeniedError, StoreError
 
 _DEBUG: Final = "\n\nDebug source"
 _SERVICE: Final = re.compile(r"Generic (S3|GCS|MicrosoftAzure) error")
@@ -172,9 +166,9 @@ def reason_of(error: Exception) -> Reason:
         # A response is final. A failed connection may mean a busy machine.
         return Reason(_no_credentials(failure), denied=True, unsent=True, lasting=failure.status is not None)
     if failure.is_token:
-        refused = f"the credentials were refused ({_said(failure)}): check them ({_GUIDE})"
+        refused = f"the credentials were refused ({_message(failure)}): check them ({_GUIDE})"
         return Reason(refused, denied=True, unsent=True, lasting=failure.status in (400, 401, 403))
-    return _of_connection(failure) or _of_answer(failure) or Reason(_said(failure))
+    return _of_connection(failure) or _of_answer(failure) or Reason(_message(failure))
 
 
 def status_of(error: Exception) -> int | None:
@@ -239,33 +233,33 @@ def _of_connection(failure: _Failure) -> Reason | None:
 
 def _of_answer(failure: _Failure) -> Reason | None:
     """Return the reason if the service sent a known code."""
-    said, code, status = _said(failure), failure.code, failure.status
+    message, code, status = _message(failure), failure.code, failure.status
     if code in _WRONG_REGIONS or failure.answer.startswith(_REDIRECT):
         match = _EXPECTED_REGION.search(failure.answer)
         known = f"region={match[1]}" if match else "its region, as region=… or AWS_REGION"
         return Reason(f"the bucket is in another region: give {known}", unsent=True, lasting=True)
     if code in _EXPIRED:
         return Reason(
-            f"the credentials have expired ({said}): get new ones, or give a credential_provider that "
+            f"the credentials have expired ({message}): get new ones, or give a credential_provider that "
             "renews them",
             denied=True,
         )
     if code == "RequestTimeTooSkewed":
-        return Reason(f"the clock of this machine is wrong ({said}): set it", denied=True)
+        return Reason(f"the clock of this machine is wrong ({message}): set it", denied=True)
     if code in _WRONG_KEYS:
         return Reason(
-            f"the credentials were refused ({said}): check the key and its secret ({_GUIDE})", denied=True
+            f"the credentials were refused ({message}): check the key and its secret ({_GUIDE})", denied=True
         )
     if code in _NO_BUCKET:
         return Reason("the bucket or container is not there: check its name, or create it")
     if status in (401, 403):
-        return Reason(f"{said}: check the credentials and their rights ({_GUIDE})", denied=True)
+        return Reason(f"{message}: check the credentials and their rights ({_GUIDE})", denied=True)
     if status in (429, 503):
-        return Reason(f"the service is busy ({said}): try again later")
+        return Reason(f"the service is busy ({message}): try again later")
     return None
 
 
-def _said(failure: _Failure) -> str:
+def _message(failure: _Failure) -> str:
     """Return the message of the service, without markup."""
     status, message = _STATUS.search(failure.answer), _MESSAGE.search(failure.answer)
     parts = [
@@ -273,6 +267,6 @@ def _said(failure: _Failure) -> str:
         failure.code,
         (message[1] or message[2]).strip().rstrip(".") if message else "",
     ]
-    said = ", ".join(part for part in parts if part) if failure.code or message else failure.answer
-    line = " ".join(said.split())
+    text = ", ".join(part for part in parts if part) if failure.code or message else failure.answer
+    line = " ".join(text.split())
     return line if len(line) <= _MAX_TEXT else f"{line[:_MAX_TEXT]}…"

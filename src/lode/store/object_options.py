@@ -88,7 +88,7 @@ _GUIDE: Final = "docs/guides/object-stores.md#credentials"
 def sorted_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Move the client's options into ``client_options``.
 
-    obstore also accepts them beside the configuration, but panics when the configuration is read back.
+    obstore also accepts them outside the configuration, but panics when the configuration is read back.
     """
     of_the_client = {_plain(name): value for name, value in options.items() if _plain(name) in _OF_THE_CLIENT}
     if not of_the_client:

@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from lode.errors import OutcomeUnknownError, PathExistsError, TransactionClosedError
 from lode.store.object_errors import translated
-from lode.store.protocol import byte_view
+from lode.store.protocol import ObjectWriter, byte_view
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from typing_extensions import Buffer
 
     from lode.store.protocol import Store
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 _IN_FLIGHT = 4
 
 
-class ObjectStoreWriter:
+class ObjectStoreWriter(ObjectWriter):
     """Uploads a few parts at once and holds only those in memory.
 
     An object that fits into one part is put in one create-only request. A larger one is a multipart upload.
@@ -114,11 +111,3 @@ class ObjectStoreWriter:
     def _check_open(self) -> None:
         if not self._open:
             raise TransactionClosedError(f"the writer of {self._path!r} was committed or aborted before")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()

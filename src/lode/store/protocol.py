@@ -32,7 +32,7 @@ class ObjectInfo(NamedTuple):
 
 
 class ObjectReader(Protocol):
-    """Random access to one object."""
+    """Random access to one object. Leaving the ``with`` block closes it."""
 
     @property
     def size(self) -> int:
@@ -47,11 +47,13 @@ class ObjectReader(Protocol):
         """Release the object."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self.close()
 
 
 class ObjectWriter(Protocol):
@@ -72,11 +74,13 @@ class ObjectWriter(Protocol):
         """Drop the bytes written so far. Does nothing after ``commit`` or a second time."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self.abort()
 
 
 @runtime_checkable

@@ -15,6 +15,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
 from lode.store.protocol import (
+    ObjectReader,
+    ObjectWriter,
     SupportsBoundedGet,
     SupportsCompareAndSwap,
     SupportsDurability,
@@ -32,12 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
     from typing_extensions import Buffer
 
-    from lode.store.protocol import ObjectInfo, ObjectReader, ObjectWriter, Store
+    from lode.store.protocol import ObjectInfo, Store
 
 T = TypeVar("T")
 
@@ -221,7 +221,7 @@ class StoreWrapper(ABC):
         return isinstance(self.inner, SupportsDurability) and self.inner.durable
 
 
-class WrappedReader:
+class WrappedReader(ObjectReader):
     """A reader whose reads go through its store's ``around``."""
 
     def __init__(self, store: StoreWrapper, path: str, inner: ObjectReader) -> None:
@@ -241,16 +241,8 @@ class WrappedReader:
     def close(self) -> None:
         self._inner.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class WrappedWriter:
+class WrappedWriter(ObjectWriter):
     """A writer whose calls go through its store's ``around``."""
 
     def __init__(self, store: StoreWrapper, path: str, inner: ObjectWriter) -> None:
@@ -272,14 +264,6 @@ class WrappedWriter:
         if self._open:
             self._store.around("abort", self._path, self._inner.abort)
             self._open = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()
 
 
 class CountingStore(StoreWrapper):

@@ -197,7 +197,7 @@ class Program:
         self._grow(0, 0)
 
     def advance(self, position: int, answer: int) -> int:
-        """Return where the actor stands once its call at ``position`` got this answer."""
+        """Return the position of the actor after its call at ``position`` got this answer."""
         known = self._children.get((position, answer))
         if known is None:
             known = self._children[position, answer] = self._grow(position, answer)
@@ -278,7 +278,7 @@ def run_alone(
     max_calls: int = 1000,
     initial: Contents | None = None,
 ) -> Alone:
-    """Run ``actor`` to its end on a copy of ``store`` with nobody else about."""
+    """Run ``actor`` to its end on a copy of ``store`` without other actors."""
     contents = store if isinstance(store, Contents) else Contents(store)
     old = contents if initial is None else initial
     calls: list[tuple[Operation, Answer, Contents]] = []

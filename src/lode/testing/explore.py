@@ -1,7 +1,7 @@
 """Every interleaving of a few actors over one store, with crashes and lost answers wherever they can happen.
 
-States are visited breadth first, each once, so a violation comes with a shortest trace; the runs they stand
-for are counted over the graph of states afterwards.
+States are visited breadth first, each once, so a violation comes with a shortest trace. Runs are counted
+over the graph of states afterwards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Report:
     Attributes:
         states: Distinct states.
         transitions: Steps between them.
-        interleavings: Complete runs that the states stand for.
+        interleavings: Complete runs through the states.
         crashes: Transitions that are a crash.
         recoveries: Distinct store contents from which the recovery actor was run.
         calls: The most calls each actor made in one run.

@@ -4,7 +4,7 @@ Between the two steps the pointer names a snapshot that does not exist. Another 
 and takes the largest id for the head, which is at best the head before; and once a writer has lost a swap and
 tried again on a new parent, the largest id need not be the head at all.
 
-Data files have paths of their own and disturb nobody, so they are left out.
+Data files have paths of their own and cause no conflict, so they are left out.
 """
 
 from __future__ import annotations

@@ -158,12 +158,7 @@ def sweeper(layout: Layout = WHOLE) -> Actor:
     """Return an actor that sweeps everything it may, as if every object were old."""
 
     def run(store: SwapStore) -> None:
-        sweep(
-            Dataset(DATASET, store, layout=layout),
-            timedelta(0),
-            dry_run=False,
-            runtime=still(LONG_AFTER),
-        )
+        sweep(Dataset(DATASET, store, layout=layout), timedelta(0), dry_run=False, runtime=still(LONG_AFTER))
 
     return run
 

@@ -26,18 +26,17 @@ class Scenario:
         actors: The programs that run at once, by name.
         initial: What the store holds at the start, dated a day before all that the actors write.
         crashes: How many actors may crash in one run, before or after any call.
-        mortal: Who may crash; everybody if not given.
+        mortal: The actors that may crash. Default: all.
         unknown: How many mutating calls of one run may end in ``OutcomeUnknownError``, having taken effect or
             not.
-        delayed: A mutating call whose answer nobody heard, because it was lost or because the caller crashed,
+        delayed: A mutating call whose answer was lost, or whose caller crashed,
             may take effect at any later time, or never.
         failures: How many calls of one run may fail with a plain ``StoreError`` and no effect.
         compare_and_swap: Whether the store has it.
         raises: The errors an actor may end with. Any other is a violation, and so is ``AssertionError``.
         recovery: An actor run alone from every content the store ever has. It must return, and the checks
-            must hold afterwards: whatever the others left behind, the next one gets through. Requests under
-            way stay so meanwhile.
-        track_order: Remember who had returned when an actor made its first call, for ``View.before``.
+            must hold afterwards: after any crash the next actor succeeds. Pending requests stay pending.
+        track_order: Remember which actors had returned at the first call of an actor, for ``View.before``.
         max_calls: An actor that makes more calls than this in one run is a violation.
     """
 

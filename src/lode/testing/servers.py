@@ -29,7 +29,6 @@ from lode.errors import MissingDependencyError, StoreError
 from lode.extras import missing
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 # Its packages, locked. What would send telemetry is an older version: it is never used, and 170 MB smaller.
@@ -122,9 +121,7 @@ class StoreServer(ABC):
             self._log.close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         self._log.close()
 
@@ -153,7 +150,7 @@ class S3Server(StoreServer):
         return [sys.executable, "-m", "lode.testing.s3", str(self.port)]
 
 
-# Without a signature moto asks nobody, but it reads the service from here.
+# moto checks no signature, but it reads the name of the service from this header.
 _MOTO_HEADERS = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=test/20200101/us-east-1/s3/aws4_request, "
     "SignedHeaders=host, Signature=none"
@@ -240,7 +237,7 @@ def find_node() -> str:
 
 
 def run_npm(*arguments: str) -> None:
-    """Run npm to its end. Now and then it waits for ever for an answer: then it is run again."""
+    """Run npm to its end. Sometimes it waits for an answer without end: then it is run again."""
     command = [*find_npm(), *arguments]
     for remaining in reversed(range(_NPM_ATTEMPTS)):
         try:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
 from lode.errors import NotFoundError, PathExistsError, TransactionClosedError, UsageError
 from lode.store.protocol import (
     ObjectInfo,
+    ObjectReader,
+    ObjectWriter,
     Store,
     SupportsCompareAndSwap,
     byte_view,
@@ -20,8 +22,6 @@ from lode.store.protocol import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
-    from typing import Self
 
     from typing_extensions import Buffer
 
@@ -201,13 +201,17 @@ class SimSwapStore(SimStore):
         return swapped
 
 
-class SimReader:
+class SimReader(ObjectReader):
     """Random access as one head and a range read each time."""
 
     def __init__(self, store: SimStore, path: str, size: int) -> None:
         self._store = store
         self._path = path
-        self.size = size
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        return self._size
 
     def read_at(self, offset: int, length: int) -> bytes:
         return self._store.get_range(self._path, offset, length)
@@ -215,17 +219,9 @@ class SimReader:
     def close(self) -> None:
         pass
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class SimWriter:
-    """An upload whose only step that anybody can see is its commit: one put."""
+class SimWriter(ObjectWriter):
+    """An upload whose only visible step is its commit: one put."""
 
     def __init__(self, store: SimStore, path: str) -> None:
         self._store = store
@@ -247,11 +243,3 @@ class SimWriter:
 
     def abort(self) -> None:
         self._parts = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()

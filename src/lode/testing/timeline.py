@@ -1,4 +1,4 @@
-"""A run of several actors as a text timeline: a column per actor, a row per step, the pointer beside it."""
+"""A run of several actors as a text timeline: a column per actor, a row per step, and the pointer."""
 
 from __future__ import annotations
 

@@ -48,12 +48,7 @@ def streams(engine: LiveEngine | None) -> dict[str, Any]:
         shown.append(
             {**stream.facts(), "id": stream.id, "table": stream.name.table.short, "dataset": dataset}
         )
-    return {
-        "live": engine is not None,
-        "at": time.monotonic(),
-        "total": len(found),
-        "streams": shown,
-    }
+    return {"live": engine is not None, "at": time.monotonic(), "total": len(found), "streams": shown}
 
 
 def metrics(engine: LiveEngine | None) -> dict[str, Any]:

@@ -42,9 +42,4 @@ def page_of(
     ordered = known + [row for row in rows if value(row) is None]
     limit = max(1, min(wanted.limit, MAX_PAGE_ROWS))
     shown = ordered[wanted.skip : wanted.skip + limit]
-    return shown, {
-        "sort": wanted.sort,
-        "order": wanted.order,
-        "skip": wanted.skip,
-        "total": len(rows),
-    }
+    return shown, {"sort": wanted.sort, "order": wanted.order, "skip": wanted.skip, "total": len(rows)}

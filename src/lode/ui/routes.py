@@ -168,7 +168,7 @@ def routes(
 def application(
     store: Store, *, engine: LiveEngine | None = None, middleware: Sequence[Middleware] = ()
 ) -> Starlette:
-    """The console alone, with a health check beside it."""
+    """The console alone, with a health check."""
     health = Route("/healthz", lambda _: PlainTextResponse("ok\n"))
     return Starlette(routes=[health, *routes(store, engine=engine)], middleware=middleware)
 
@@ -210,7 +210,7 @@ def _answer(
             return _json(await found)
         except LodeError as error:
             return _json(_problem(error), _code(error))
-        except Exception as error:  # shown on the page, which would otherwise wait for ever
+        except Exception as error:  # shown on the page, which would otherwise not end its wait
             logger.exception("%s failed", request.url.path)
             return _json(_problem(error), 500)
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.arrow_to_json import batch_records
+from lode.describe import are_numbers
 from lode.format.manifest import json_text
 from lode.read.files import decode_file, open_plain
 from lode.read.which import ExactId
@@ -73,7 +74,7 @@ def sample_of(scan: Scan, *, limit: int) -> dict[str, Any]:
     shown = names[:MAX_COLUMNS]
     return {
         "columns": [
-            {"name": name, "numeric": _is_numeric([record.get(name) for record in records])} for name in shown
+            {"name": name, "numeric": are_numbers(record.get(name) for record in records)} for name in shown
         ],
         "columns_total": len(names),
         "rows": [[text_of(record.get(name)) for name in shown] for record in records],
@@ -102,13 +103,6 @@ def _columns(scan: Scan, records: list[dict[str, Any]]) -> list[str]:
     if scan.definition is not None and scan.definition.columns is not None:
         return [column.name for column in scan.definition.columns]
     return list(dict.fromkeys(name for record in records for name in record))
-
-
-def _is_numeric(values: list[Any]) -> bool:
-    known = [value for value in values if value is not None]
-    return bool(known) and all(
-        isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in known
-    )
 
 
 def text_of(value: Any) -> str | None:

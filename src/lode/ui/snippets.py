@@ -116,10 +116,7 @@ def _python(target: SnippetTarget) -> str:
                 "        print(record)",
             ]
         case "rows" if whole:
-            lines += [
-                "table = dataset.scan().read_all()",
-                "print(table)",
-            ]
+            lines += ["table = dataset.scan().read_all()", "print(table)"]
         case "rows":
             lines += [
                 "added = dataset.read(snapshot)  # the rows of this snapshot",

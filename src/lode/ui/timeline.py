@@ -264,7 +264,7 @@ def buckets(lines: Sequence[HistoryLine], limit: int) -> Iterator[dict[str, Any]
 
 
 def contention(lines: Sequence[HistoryLine]) -> dict[str, Any]:
-    """How many of the newest snapshots met other writers, and the largest group of them."""
+    """How many of the newest snapshots were rebased or grouped, and the largest group of them."""
     recent = lines[-MAX_RECENT:]
     return {
         "recent": len(recent),

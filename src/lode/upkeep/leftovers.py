@@ -100,7 +100,7 @@ def sweep_slots(
 ) -> list[Leftover]:
     """Find, and unless ``dry_run`` remove, the drafts that waited for a head which the pointer has left.
 
-    The snapshots that were committed from there have manifests, and the others wait elsewhere by now.
+    The snapshots that were committed from there have manifests, and the others wait for a later head.
     """
     if not pointer.firm:
         return []

@@ -38,7 +38,7 @@ def rename(
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
 ) -> T:
-    """Give a dataset or a volume another name in the same store. Its history and its tags come along.
+    """Give a dataset or a volume another name in the same store. Its history and its tags are kept.
 
     All files are copied, since their paths have the name in them. Writers that use the old name are refused
     with ``DatasetDroppedError`` from then on.

@@ -38,11 +38,7 @@ class Retained:
 
 
 def retained(
-    found: FoundDataset,
-    newest: Manifest,
-    floor: int,
-    tags: Iterable[Tag] | None = None,
-    share: Share = ALL,
+    found: FoundDataset, newest: Manifest, floor: int, tags: Iterable[Tag] | None = None, share: Share = ALL
 ) -> Retained:
     """Find out which files are needed if snapshots below a floor cannot be read.
 
@@ -92,7 +88,7 @@ def retained(
 
 
 def _tagged(found: FoundDataset, floor: int, tags: Iterable[Tag]) -> dict[str, int]:
-    """The snapshots below the floor that a tag keeps. The manifest tells its place, not the tag."""
+    """The snapshots below the floor that a tag keeps. Their places are those in the manifests."""
     kept: dict[str, int] = {}
     for tag in tags:
         manifest = found.chain.manifest(tag.snapshot_id)

@@ -30,7 +30,7 @@ class Share:
     of: int = 1
 
     def has(self, name: str) -> bool:
-        """Whether a path, or whatever else is shared out, is in this share."""
+        """Whether a path or an id is in this share."""
         return self.of == 1 or crc32(name.encode("utf-8", "surrogatepass")) % self.of == self.number
 
 

@@ -10,14 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lode.errors import (
-    DataError,
-    InvalidOptionError,
-    ManifestInvalidError,
-    NotFoundError,
-    PathExistsError,
-)
-from lode.format.ids import LAKE_FOLDERS, RESERVED_IDS, is_id
+from lode.errors import DataError, InvalidOptionError, ManifestInvalidError, NotFoundError, PathExistsError
+from lode.format.ids import HISTORY_FOLDERS, LAKE_FOLDERS, RESERVED_IDS, is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, Layout
 from lode.read.manifests import read_pointer
@@ -43,17 +37,7 @@ _PROGRESS_STEP: Final = 1_000
 # Snapshots whose leftovers are removed between two of these calls.
 _BATCH: Final = 1_000
 # In a flat layout these are other folders of a lake, or parts of a dataset if its root was opened as a store.
-_RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | {
-    "definition",
-    "history",
-    "keys",
-    "partitions",
-    "segments",
-    "snapshots",
-    "state",
-    "tags",
-    "waiting",
-}
+_RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | HISTORY_FOLDERS
 
 # The object at an intent's path: none, a manifest, or other bytes, such as a tombstone.
 _Intent: TypeAlias = EncodedManifest[Manifest] | bytes | None
@@ -119,7 +103,7 @@ class DatasetSweeper:
         # The order is what makes this safe. Files are listed first. Intents are read before the pointer, and
         # the pointer before the last look for a manifest. A snapshot that won before the pointer was read is
         # named by it or has its manifest. One that had not won by then has an intent that expects the current
-        # pointer, or can no longer win as it stands.
+        # pointer, or can no longer win with it.
         objects = self._list()
         paths = objects.paths
         published = self._published
@@ -143,7 +127,7 @@ class DatasetSweeper:
                 reason = self._why_spare_published(paths, snapshot_id, files)
                 found = [] if reason else self._of_published(files, intent_object, limit)
             elif not files and intents[snapshot_id] == TOMBSTONE:
-                continue  # a tombstone stays for ever, and is not reported
+                continue  # a tombstone is never removed, and is not reported
             else:
                 intent = intents[snapshot_id]
                 reason = _why_spare_young(files, intent_object, limit)

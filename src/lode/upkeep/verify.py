@@ -9,36 +9,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.dataset import Dataset
 from lode.definition import decode_definition
-from lode.errors import (
-    ChecksumMismatchError,
-    DataError,
-    LodeError,
-    MissingError,
-    NotFoundError,
-    UsageError,
-)
-from lode.format.ids import is_id
-from lode.format.manifest import (
-    DROP,
-    MAX_MANIFEST_BYTES,
-    FileRef,
-    Manifest,
-    decode_manifest,
-    json_text,
-)
+from lode.errors import ChecksumMismatchError, DataError, LodeError, MissingError, NotFoundError, UsageError
+from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, FileRef, Manifest, decode_manifest, json_text
 from lode.read.checkpoint import load_checkpoint
-from lode.read.manifests import read_manifests, read_pointer
+from lode.read.manifests import read_manifests
 from lode.read.resolve import EncodedManifest
 from lode.read.source import get_bounded, verify_file
 from lode.read.tags import load_tag, tag_names
 from lode.runtime import REAL, Runtime
+from lode.upkeep.line import Link, Problem, check_links, check_pointer
 from lode.upkeep.retained import retained
 from lode.upkeep.share import ALL, Share
 
@@ -50,19 +36,21 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
     from lode.volume import Volume
 
-# Maximum length of a snapshot id in a message: that of a damaged manifest may be of any length.
-_MAX_SHOWN_CHARS: Final = 80
+__all__ = [
+    "ExpectedCopy",
+    "ExpectedObject",
+    "Inventory",
+    "Problem",
+    "Verification",
+    "check_checkpoints",
+    "check_copy",
+    "check_object",
+    "take_inventory",
+    "verify",
+]
+
 # Objects between two calls of ``progress``.
 _BATCH: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One difference between the store and the manifests, or between two manifests."""
-
-    kind: str
-    path: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +146,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
         if chain.paths.snapshot_of(entry.path) is not None
     ]
     found = Inventory()
-    links: dict[str, _Link] = {}
+    links: dict[str, Link] = {}
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
     definitions: set[str] = set()
@@ -184,7 +172,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
         if manifest.operation == DROP:
             first = max(first, manifest.sequence or 1)
         parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
-        links[snapshot_id] = _Link(parent, manifest.sequence)
+        links[snapshot_id] = Link(parent, manifest.sequence)
         if isinstance(manifest, Manifest) and manifest.definition is not None:
             definitions.add(manifest.definition)
         for expected in _expected_by(manifest):
@@ -197,8 +185,8 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
         found.objects = [expected for expected in found.objects if expected.snapshot_id in links]
     found.copies = [copy for id in links for copy in copies.get(id, ())]
     found.snapshots = len(links) - sum(link.parent is None for link in links.values() if first > 1)
-    found.problems += _check_links(chain, links, unreadable, first)
-    found.problems += _check_pointer(chain, links, unreadable)
+    found.problems += check_links(chain, links, unreadable, first)
+    found.problems += check_pointer(chain, links, unreadable)
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
         found.problems += problems
     found.problems += _check_tags(chain, first)
@@ -208,7 +196,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
 
 
 def _expired(target: Dataset | Volume, share: Share) -> frozenset[str]:
-    """The files that an expiry has removed, or will. Nothing if history is too damaged to tell."""
+    """The files that an expiry has removed, or will. Empty if history is damaged."""
     if not isinstance(target, Dataset):
         return frozenset()
     try:
@@ -250,7 +238,7 @@ def check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
             if known is not None and known != state():
                 yield Problem("checkpoint", path, f"{path} is not the state that history tells: remove it")
     except (DataError, MissingError):
-        return  # history is damaged, which is told elsewhere
+        return  # history is damaged, which the checks of the manifests report
 
 
 def _check_definition(chain: Chain[Any], digest: str) -> Iterator[Problem]:
@@ -321,13 +309,6 @@ def check_object(store: Store, expected: ExpectedObject, *, checksums: bool) -> 
     return []
 
 
-class _Link(NamedTuple):
-    """The parent and the sequence of a snapshot, from its manifest."""
-
-    parent: str | None
-    sequence: int | None
-
-
 def _expected_by(manifest: Manifest | VolumeManifest) -> Iterator[ExpectedObject]:
     algorithm = manifest.checksum_algorithm
     if isinstance(manifest, Manifest):
@@ -349,83 +330,3 @@ def _check_place(
     owner = manifest.dataset_id if isinstance(manifest, Manifest) else manifest.volume_id
     if owner != id:
         yield Problem("manifest-invalid", path, f"{path} is of {owner!r}, not of {id!r}")
-
-
-def _check_links(
-    chain: Chain[Any], links: dict[str, _Link], unreadable: set[str], first: int
-) -> Iterator[Problem]:
-    """Check that no two snapshots share a parent, every parent exists, and sequences have no gap."""
-    children: dict[str | None, list[str]] = {}
-    for snapshot_id, link in links.items():
-        children.setdefault(link.parent, []).append(snapshot_id)
-    for parent, siblings in children.items():
-        shown = (
-            parent if parent is None or len(parent) <= _MAX_SHOWN_CHARS else f"{parent[:_MAX_SHOWN_CHARS]}…"
-        )
-        if len(siblings) > 1:
-            of = f"snapshot {shown}" if parent else "the beginning"
-            message = f"{of} has {len(siblings)} children: {', '.join(sorted(siblings))}"
-            yield Problem("fork", chain.paths.manifests, message)
-        if parent is not None and parent not in links:
-            path = chain.paths.manifest(siblings[0])
-            if parent in unreadable:
-                yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} cannot be read")
-            # A listing is not atomic: the parent may have been added to a part that was listed before.
-            elif not is_id(parent) or not chain.store.exists(chain.paths.manifest(parent)):
-                yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} is missing")
-    yield from _check_sequences(chain, links, children, first)
-
-
-def _check_sequences(
-    chain: Chain[Any], links: dict[str, _Link], children: dict[str | None, list[str]], first: int
-) -> Iterator[Problem]:
-    """Walk from every snapshot without a known parent. Snapshots that no walk reaches form a cycle."""
-    starts = [id for id, link in links.items() if link.parent not in links]
-    # The number that a snapshot should have; None if unknown.
-    ready: list[tuple[str, int | None]] = [
-        (id, first if links[id].parent is None else links[id].sequence) for id in starts
-    ]
-    met: set[str] = set()
-    while ready:
-        snapshot_id, number = ready.pop()
-        met.add(snapshot_id)
-        said = links[snapshot_id].sequence
-        if said is not None and number is not None and said != number:
-            path = chain.paths.manifest(snapshot_id)
-            yield Problem("sequence", path, f"{path} has sequence {said}, its place in history is {number}")
-        number = said if number is None else number
-        following = None if number is None else number + 1
-        ready += [(child, following) for child in children.get(snapshot_id, ()) if child not in met]
-    for snapshot_id in sorted(links.keys() - met):
-        path = chain.paths.manifest(snapshot_id)
-        yield Problem("cycle", path, f"the parents of {snapshot_id} lead back to it")
-
-
-def _check_pointer(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str]) -> Iterator[Problem]:
-    """Check that the pointer names the newest snapshot, or one that is being published."""
-    at = chain.paths.pointer
-    pointer = read_pointer(chain.store, chain.paths)
-    if pointer is None:
-        if links or unreadable:
-            yield Problem("pointer", at, "the pointer is missing: the next commit restores it")
-        return
-    try:
-        id = pointer.decode()
-    except UnicodeDecodeError:
-        yield Problem("pointer", at, f"it is not text: {pointer[:40]!r}")
-        return
-    if id in unreadable:
-        yield Problem("pointer", at, f"the head cannot be found: the manifest of {id} cannot be read")
-    elif id in links:
-        if any(link.parent == id for link in links.values()):
-            yield Problem("pointer", at, f"it names {id}, which already has a child")
-    elif not _is_being_published(chain, id):
-        yield Problem("pointer", at, f"it names {id}, which is not there")
-
-
-def _is_being_published(chain: Chain[Any], id: str) -> bool:
-    """Whether a snapshot that was not listed was published since, or is about to be."""
-    try:
-        return chain.store.exists(chain.paths.manifest(id)) or chain.intent(id) is not None
-    except LodeError:  # such as an id that no store may hold
-        return False

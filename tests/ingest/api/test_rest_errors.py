@@ -128,7 +128,6 @@ def test_an_unsupported_property_is_refused_with_a_reason(served: RestServed, bo
         ("POST", ROOT + "/queries", {"query": "SELECT 1"}),
         ("POST", ROOT + "/jobs", {"configuration": {"query": {"query": "SELECT 1"}}}),
         ("POST", ROOT + "/jobs", {"configuration": {"load": {}}}),
-        ("POST", "/upload" + ROOT + "/jobs", b"--multipart"),
         ("POST", TABLES + "/t:getIamPolicy", {}),
         ("PATCH", ROOT + "/datasets/d/models/m", {}),
         ("POST", ROOT + "/datasets/d:undelete", {}),
@@ -138,11 +137,6 @@ def test_unsupported_methods_are_not_implemented(
     served: RestServed, method: str, path: str, body: Any
 ) -> None:
     refused(served.call(method, path, body), 501, "notImplemented")
-
-
-def test_the_error_of_a_load_job_names_alternatives(served: RestServed) -> None:
-    with pytest.raises(exceptions.MethodNotImplemented, match="Storage Write API or insertAll"):
-        served.client().load_table_from_json([{"id": 1}], "p.d.t")
 
 
 def test_the_error_of_a_query_without_sql_names_the_extra(served: RestServed) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -17,7 +19,9 @@ from starlette.concurrency import run_in_threadpool
 from lode.ingest.api.listen import listen
 from lode.ingest.api.rest.routes import routes
 from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.core.limits import StagedBytes
 from lode.ingest.jobs.registry import Jobs
+from lode.ingest.jobs.uploads import Uploads
 from lode.store import MemoryStore
 from support.ingest.writing import write_rows
 
@@ -35,8 +39,10 @@ class RestServed:
         self.store = store or MemoryStore()
         self.catalog = Catalog(self.store)
         self.refuses: list[Exception] = []
+        self._uploaded = TemporaryDirectory()
+        uploads = Uploads(Path(self._uploaded.name), StagedBytes(1 << 20))
         app = Starlette(
-            routes=list(routes(self.catalog, self.append, Jobs("US"), max_body_bytes=max_body_bytes))
+            routes=routes(self.catalog, self.append, Jobs("US"), uploads, max_body_bytes=max_body_bytes)
         )
         listening = listen("127.0.0.1", 0, "--http-port")
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -80,6 +86,7 @@ class RestServed:
             client.close()
         self._server.should_exit = True
         self._thread.join()
+        self._uploaded.cleanup()
 
     def __enter__(self) -> Self:
         return self

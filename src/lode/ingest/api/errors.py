@@ -138,10 +138,7 @@ def _trailers(refusal: Refused) -> tuple[tuple[str, bytes], ...]:
         error_message=_trailer_text(refusal.message),
     )
     status.details.add().Pack(detail)
-    return (
-        (_STATUS_TRAILER, status.SerializeToString()),
-        (_STORAGE_TRAILER, detail.SerializeToString()),
-    )
+    return ((_STATUS_TRAILER, status.SerializeToString()), (_STORAGE_TRAILER, detail.SerializeToString()))
 
 
 def _trailer_text(text: str) -> str:

@@ -8,6 +8,7 @@ table records the generation of its dataset, and is deleted with it.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -32,12 +33,13 @@ from lode.ingest.catalog.table import DeletedTable, TableDefinition
 from lode.ingest.names import TableName, escaped
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.check import check_evolution, check_schema
+from lode.read.names import folders_below
 from lode.runtime import REAL, Runtime
 from lode.store.open import open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from lode.ingest.types.columns import TableSchema
     from lode.store.protocol import Store
@@ -73,11 +75,7 @@ class Catalog:
             self._store, DatasetDefinition | DeletedDataset, max_age=max_age, runtime=runtime
         )
         self._tables: Objects[TableDefinition | DeletedTable] = Objects(
-            self._store,
-            TableDefinition | DeletedTable,
-            check=_check_table,
-            max_age=max_age,
-            runtime=runtime,
+            self._store, TableDefinition | DeletedTable, check=_check_table, max_age=max_age, runtime=runtime
         )
 
     @property
@@ -121,9 +119,7 @@ class Catalog:
         info: dict[str, Any] | None = None,
     ) -> TableDefinition:
         """Create a table, or refuse it with ALREADY_EXISTS."""
-        create = self._creation(name, schema, partitioning, info)
-        created = self._tables.change(table_path(name), create)
-        assert isinstance(created, TableDefinition)
+        created = self._tables.change(table_path(name), self._creation(name, schema, partitioning, info))
         self._count_table(created)
         return created
 
@@ -164,9 +160,7 @@ class Catalog:
                 wanted, version=now.version + 1, modified_ms=self._now_ms(), etag=self._etag()
             )
 
-        swapped = self._tables.change(table_path(current.name), swap)
-        assert isinstance(swapped, TableDefinition)
-        return swapped
+        return self._tables.change(table_path(current.name), swap)
 
     def _creation(
         self,
@@ -245,9 +239,7 @@ class Catalog:
                 etag=self._etag(),
             )
 
-        changed = self._tables.change(table_path(name), update)
-        assert isinstance(changed, TableDefinition)
-        return changed
+        return self._tables.change(table_path(name), update)
 
     def delete_table(self, name: TableName, *, etag: str | None = None) -> None:
         """Delete a table; its snapshots stay on the store, and the library can still read them."""
@@ -269,15 +261,14 @@ class Catalog:
     ) -> list[TableDefinition]:
         """The tables of a dataset in the order of their paths, starting after the table ``after``."""
         dataset = self.dataset(name, fresh=True)
-        found: list[TableDefinition] = []
         start = table_path(TableName(*name, after)) if after else ""
-        for paths in _batched(info.path for info in self._store.list(tables_prefix(name), after=start)):
-            for record in self._tables.read_all(paths):
-                if isinstance(record, TableDefinition) and self._holds(dataset, record):
-                    found.append(record)
-                if limit is not None and len(found) == limit:
-                    return found
-        return found
+        paths = (info.path for info in self._store.list(tables_prefix(name), after=start))
+        found = (
+            record
+            for record in self._tables.each(paths)
+            if isinstance(record, TableDefinition) and self._holds(dataset, record)
+        )
+        return list(islice(found, limit))
 
     # -- datasets ------------------------------------------------------------------------------
 
@@ -309,9 +300,7 @@ class Catalog:
                 nonce=self._etag(),
             )
 
-        created = self._datasets.change(dataset_path(name), create)
-        assert isinstance(created, DatasetDefinition)
-        return created
+        return self._datasets.change(dataset_path(name), create)
 
     def update_dataset(
         self,
@@ -340,9 +329,7 @@ class Catalog:
                 nonce=self._etag(),
             )
 
-        changed = self._datasets.change(dataset_path(name), update)
-        assert isinstance(changed, DatasetDefinition)
-        return changed
+        return self._datasets.change(dataset_path(name), update)
 
     def delete_dataset(
         self, name: DatasetName, *, delete_contents: bool = False, etag: str | None = None
@@ -371,19 +358,15 @@ class Catalog:
     ) -> list[DatasetDefinition]:
         """The datasets of a project in the order of their paths, starting after the dataset ``after``."""
         prefix = f"{ROOT}{escaped(project)}/"
-        found: list[DatasetDefinition] = []
-        folders = self._folders(prefix, f"{prefix}{escaped(after)}0" if after else "")
-        for paths in _batched(f"{prefix}{folder}/dataset.json" for folder in folders):
-            for record in self._datasets.read_all(paths):
-                if isinstance(record, DatasetDefinition):
-                    found.append(record)
-                if limit is not None and len(found) == limit:
-                    return found
-        return found
+        start = f"{prefix}{escaped(after)}0" if after else ""
+        folders = filter(None, folders_below(self._store, prefix, after=start))
+        paths = (f"{prefix}{folder}/dataset.json" for folder in folders)
+        found = (each for each in self._datasets.each(paths) if isinstance(each, DatasetDefinition))
+        return list(islice(found, limit))
 
     def list_projects(self) -> list[str]:
         """The projects that have, or had, a dataset."""
-        return [unquote(folder) for folder in self._folders(ROOT, "")]
+        return [unquote(folder) for folder in folders_below(self._store, ROOT) if folder]
 
     # -- internals -----------------------------------------------------------------------------
 
@@ -408,17 +391,6 @@ class Catalog:
             )
 
         self._datasets.change(dataset_path(name), count)
-
-    def _folders(self, prefix: str, after: str) -> Iterator[str]:
-        """The folders directly below a prefix. Their contents are skipped, not listed."""
-        while True:
-            info = next(iter(self._store.list(prefix, after=after)), None)
-            if info is None:
-                return
-            folder, slash, _ = info.path.removeprefix(prefix).partition("/")
-            if slash:
-                yield folder
-            after = f"{prefix}{folder}0" if slash else info.path  # "0" follows "/"
 
     def _holds(self, dataset: DatasetDefinition | DeletedDataset | None, table: TableDefinition) -> bool:
         """Whether a table is there: its dataset was not deleted since, and the table has not expired."""
@@ -447,14 +419,3 @@ def _check_etag(current: str, wanted: str | None) -> None:
             Code.FAILED_PRECONDITION,
             f"Precondition check failed: its etag is {current}, not {wanted}. Get it again, then change it.",
         )
-
-
-def _batched(paths: Iterator[str], size: int = 64) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for path in paths:
-        batch.append(path)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

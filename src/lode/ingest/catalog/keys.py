@@ -13,16 +13,7 @@ if TYPE_CHECKING:
     from lode.ingest.types.columns import TableSchema
 
 MAX_KEY_COLUMNS: Final = 16
-_KEY_TYPES: Final = (
-    "BIGNUMERIC",
-    "BOOL",
-    "DATE",
-    "DATETIME",
-    "INT64",
-    "NUMERIC",
-    "STRING",
-    "TIMESTAMP",
-)
+_KEY_TYPES: Final = ("BIGNUMERIC", "BOOL", "DATE", "DATETIME", "INT64", "NUMERIC", "STRING", "TIMESTAMP")
 
 
 def check_keys(constraints: Mapping[str, Any], schema: TableSchema) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -19,13 +20,15 @@ from lode.ingest.status import Code, Refused
 from lode.store.protocol import SupportsCompareAndSwap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lode.runtime import Runtime
     from lode.store.protocol import Store
 
 T = TypeVar("T")
+R = TypeVar("R")
 
+_BATCH: Final = 64
 _MAX_ATTEMPTS: Final = 30
 _MIN_PAUSE_SECONDS: Final = 0.005
 _MAX_PAUSE_SECONDS: Final = 0.2
@@ -85,11 +88,13 @@ class Objects(Generic[T]):
         seen = self._seen.get(path)
         return None if seen is None else self._record(seen)
 
-    def read_all(self, paths: list[str]) -> list[T | None]:
-        """The records at ``paths``, read from the store in parallel."""
-        return self._runtime.each(lambda path: self.read(path, fresh=True), paths)
+    def each(self, paths: Iterator[str]) -> Iterator[T]:
+        """The records at ``paths``, read from the store, some of them at once."""
+        while batch := list(islice(paths, _BATCH)):
+            found = self._runtime.each(lambda path: self.read(path, fresh=True), batch)
+            yield from (record for record in found if record is not None)
 
-    def change(self, path: str, change: Callable[[T | None], T]) -> T:
+    def change(self, path: str, change: Callable[[T | None], R]) -> R:
         """Replace the record by the result of ``change``; None means no record.
 
         ``change`` is called again after a conflict. An exception from it ends the change. Each record it
@@ -105,10 +110,7 @@ class Objects(Generic[T]):
                 return replacement
             pause = min(_MAX_PAUSE_SECONDS, _MIN_PAUSE_SECONDS * 2**attempt)
             self._runtime.sleep(pause * self._runtime.random())
-        raise Refused(
-            Code.ABORTED,
-            f"{path} is changed by others all the time: try this change again.",
-        )
+        raise Refused(Code.ABORTED, f"{path} is changed by others all the time: try this change again.")
 
     def _swapped(self, path: str, current: bytes | None, content: bytes) -> bool:
         try:

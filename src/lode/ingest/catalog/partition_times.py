@@ -5,12 +5,12 @@ Tables that are partitioned by time of arrival have them for readers. They are c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lode.format.paths import partition_values
 from lode.ingest.catalog.partitioning import PARTITION_ID, TimePartitioning
 from lode.ingest.types.columns import Column, TableSchema
-from lode.lazy import pa
+from lode.lazy import pa, pc
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,12 +57,9 @@ def with_partition_times(
     by = by_arrival(partitioning)
     if not wanted or by is None or PARTITION_ID not in batch.schema.names:
         return batch
-    import pyarrow.compute as pc
-
-    compute: Any = pc
     ending, form = _FORMS[by.unit]
-    ids = compute.binary_join_element_wise(batch.column(PARTITION_ID).cast(pa.string()), ending, "")
-    times = compute.strptime(ids, format=form, unit="us", error_is_null=True)
+    ids = pc.binary_join_element_wise(batch.column(PARTITION_ID).cast(pa.string()), ending, "")
+    times = pc.strptime(ids, format=form, unit="us", error_is_null=True)
     for name in wanted:
         # The zone is UTC. A view instead of a cast needs no time zone database.
         made = times.cast(pa.date32()) if name == PARTITION_DATE else times.view(pa.timestamp("us", "UTC"))

@@ -17,10 +17,10 @@ from lode.errors import InvalidOptionError
 from lode.format.ids import shortened
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
 from lode.ingest.status import invalid
-from lode.lazy import pa
+from lode.lazy import pa, pc
 
 if TYPE_CHECKING:
-    import pyarrow.compute as pc
+    from pyarrow.compute import Expression
 
     from lode.ingest.types.columns import Column, TableSchema
 
@@ -118,26 +118,21 @@ def partition_ids(partitioning: Partitioning, batch: pa.RecordBatch, *, now_ms: 
     return pa.repeat(own, batch.num_rows)
 
 
-def expired_rows(partitioning: TimePartitioning, schema: TableSchema, now_ms: int) -> pc.Expression:
+def expired_rows(partitioning: TimePartitioning, schema: TableSchema, now_ms: int) -> Expression:
     """The rows of the partitions that began ``expiration_ms`` ago or earlier."""
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    before: pc.Expression
+    before: Expression
     limit = pa.scalar(now_ms - partitioning.expiration_ms, pa.timestamp("ms"))
     if is_derived(partitioning):
         # Ids have the same number of digits, and those that are no times begin with "_", after all digits.
         newest: Any = _time_ids(pa.array([limit]), partitioning.unit)[0]
-        before = compute.field(PARTITION_ID) <= newest
+        before = pc.field(PARTITION_ID) <= newest
         return before
-    next_day = compute.add(
-        compute.floor_temporal(limit, unit="day"), pa.scalar(86_400_000, pa.duration("ms"))
-    )
+    next_day = pc.add(pc.floor_temporal(limit, unit="day"), pa.scalar(86_400_000, pa.duration("ms")))
     kind = schema.arrow.field(partitioning.column).type
     if pa.types.is_timestamp(kind):
         # The zone is UTC, which a cast would look up.
         next_day = pa.scalar(next_day.value, pa.timestamp("ms", kind.tz))
-    before = compute.field(partitioning.column) < next_day.cast(kind)
+    before = pc.field(partitioning.column) < next_day.cast(kind)
     return before
 
 
@@ -180,33 +175,23 @@ def _check_range(partitioning: RangePartitioning, column: Column) -> None:
 
 
 def _time_ids(column: Any, unit: Unit) -> Any:
-    import pyarrow.compute as pc
-
-    compute: Any = pc  # the stubs lack the result types of these functions
     # The zone is always UTC. Without it, no time zone database is needed.
     moments = column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column
     parts, digits = _PARTS_OF[unit]
     number: Any = pa.scalar(0, pa.int64())
     for part in parts:
-        number = compute.add(compute.multiply(number, 100), getattr(compute, part)(moments))
-    return _without_nulls(compute.utf8_lpad(compute.cast(number, pa.string()), digits, "0"))
+        number = pc.add(pc.multiply(number, 100), getattr(pc, part)(moments))
+    return _without_nulls(pc.utf8_lpad(pc.cast(number, pa.string()), digits, "0"))
 
 
 def _range_ids(column: Any, ranges: RangePartitioning) -> Any:
-    import pyarrow.compute as pc
-
-    compute: Any = pc
     start = pa.scalar(ranges.start, pa.int64())
-    inside = compute.and_(
-        compute.greater_equal(column, start), compute.less(column, pa.scalar(ranges.end, pa.int64()))
-    )
+    inside = pc.and_(pc.greater_equal(column, start), pc.less(column, pa.scalar(ranges.end, pa.int64())))
     # Values outside could overflow the subtraction, so they count as ``start`` until they are replaced.
-    steps = compute.divide(compute.subtract(compute.if_else(inside, column, start), start), ranges.interval)
-    number = compute.add(start, compute.multiply(steps, ranges.interval))
-    return _without_nulls(compute.if_else(inside, compute.cast(number, pa.string()), OUTSIDE_ID))
+    steps = pc.divide(pc.subtract(pc.if_else(inside, column, start), start), ranges.interval)
+    number = pc.add(start, pc.multiply(steps, ranges.interval))
+    return _without_nulls(pc.if_else(inside, pc.cast(number, pa.string()), OUTSIDE_ID))
 
 
 def _without_nulls(ids: Any) -> Any:
-    import pyarrow.compute as pc
-
     return pc.fill_null(ids, NULL_ID)

@@ -23,7 +23,7 @@ from lode.ingest.catalog.partitioning import (
 )
 from lode.ingest.names import TableName, escaped  # msgspec needs the types of fields
 from lode.ingest.status import Code, Refused
-from lode.ingest.types.arrays import has_required, without_inner_nulls
+from lode.ingest.types.arrays import has_required, list_array, without_inner_nulls
 from lode.ingest.types.arrow import element_of
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.ingest.types.columns import TableSchema
@@ -46,7 +46,7 @@ class TableDefinition(
     Deleting a table and creating it again makes its next ``generation``, with a new, empty dataset. The
     snapshots of earlier generations stay on the store, and ``lode.Dataset`` still reads them: the first as
     ``project.dataset.table``, the second with ``.2`` added. A table that took the place of another in one
-    step has a word of its own at the end, such as ``.2.4f1c9a3e``: attempts that fail leave datasets behind.
+    step has a word of its own at the end, such as ``.2.4f1c9a3e``: failed attempts leave datasets.
     """
 
     format_version: str = "1.0.0"
@@ -363,16 +363,10 @@ def _complete(array: Any, kind: Any) -> Any:
 
 
 def _complete_list(array: Any, kind: Any) -> Any:
-    import pyarrow.compute as pc
-
-    compute: Any = pc
     if not pt.is_list(array.type):
         array = array.cast(pa.list_(element_of(array.type).type))  # a map, or another list type
     # Only the items of the lists that are not null, without unused values between them.
     items = _complete(array.flatten(), kind.value_type)
     if not array.null_count and not array.offset and len(items) == len(array.values):
         return pa.ListArray.from_arrays(array.offsets, items, type=kind)
-    lengths = compute.fill_null(compute.list_value_length(array), 0)
-    ends = compute.cumulative_sum(compute.cast(lengths, pa.int32()))
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(offsets, items, type=kind)
+    return list_array(array, items, kind)

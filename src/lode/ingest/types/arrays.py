@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.status import invalid
 from lode.ingest.types.columns import arrow_field
-from lode.lazy import pa, pt
+from lode.lazy import pa, pc, pt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,6 +96,14 @@ def without_inner_nulls(array: Any) -> Any:
         members.append(child if member.nullable else without_validity(child))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+
+
+def list_array(lists: Any, values: pa.Array[Any], kind: Any = None) -> Any:
+    """Lists of the same lengths over flattened values; null lists become empty ones."""
+    lengths: Any = pc.cast(pc.fill_null(pc.list_value_length(lists), pa.scalar(0, pa.int32())), pa.int32())
+    first = pa.array([0], pa.int32())
+    offsets: Any = pa.concat_arrays([first, pc.cumulative_sum(lengths)])
+    return pa.ListArray.from_arrays(offsets, values, type=kind)
 
 
 def coalesce(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.types.columns import Column
-from lode.lazy import pa
+from lode.lazy import pa, pc
 
 if TYPE_CHECKING:
     from lode.ingest.types.row_errors import Origin
@@ -34,20 +34,17 @@ def comparable_sequences(sent: Any, origin: Origin) -> Any:
     A number has up to four sections of up to 16 digits, such as ``18F2EBB6480/3C/0``. Sections are compared
     one after the other; a missing one is zero.
     """
-    import pyarrow.compute as pc
-
-    compute: Any = pc
-    is_valid = compute.match_substring_regex(sent, _PATTERN)
-    if not compute.all(is_valid, min_count=0).as_py():
+    is_valid = pc.match_substring_regex(sent, _PATTERN)
+    if not pc.all(is_valid, min_count=0).as_py():
         origin.report_where(
-            compute.fill_null(compute.invert(is_valid), False),
+            pc.fill_null(pc.invert(is_valid), False),
             f"it must be up to {_SECTIONS} sections of up to {_DIGITS} hexadecimal digits, separated by '/'.",
         )
-        sent = compute.if_else(is_valid, sent, None)
+        sent = pc.if_else(is_valid, sent, None)
     missing = "/0" * (_SECTIONS - 1)
-    padded = compute.binary_join_element_wise(compute.fill_null(sent, "0"), missing, "")
-    sections = compute.list_slice(compute.split_pattern(padded, "/"), 0, _SECTIONS)
-    digits = compute.utf8_lpad(compute.list_flatten(sections), _DIGITS, "0")
+    padded = pc.binary_join_element_wise(pc.fill_null(sent, "0"), missing, "")
+    sections = pc.list_slice(pc.split_pattern(padded, "/"), 0, _SECTIONS)
+    digits = pc.utf8_lpad(pc.list_flatten(sections), _DIGITS, "0")
     offsets = pa.array(range(0, _SECTIONS * (len(sent) + 1), _SECTIONS), pa.int32())
-    joined = compute.binary_join(pa.ListArray.from_arrays(offsets, digits), "")
-    return compute.if_else(compute.is_valid(sent), compute.utf8_upper(joined), None)
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, digits), "")
+    return pc.if_else(pc.is_valid(sent), pc.utf8_upper(joined), None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lode.ingest.status import invalid
 from lode.ingest.types.columns import RANGE_ELEMENTS, ROUNDING_MODES, TYPES
-from lode.ingest.types.defaults import check_default
+from lode.ingest.types.defaults import parse_default
 from lode.ingest.types.geography import need_shapely
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _check_column(column: Column, where: str, depth: int) -> None:
     if column.default:
         if depth:
             raise invalid(f"Column {where!r} cannot have a default: only columns of the top level can.")
-        check_default(column)
+        parse_default(column)
 
 
 def _check_parameters(column: Column, where: str) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.filter.values import BIGNUMERIC_UNITS
 from lode.ingest.types.columns import arrow_type
 from lode.ingest.types.row_errors import each
-from lode.lazy import pa, pt
+from lode.lazy import pa, pc, pt
 from lode.numbers import parse_number
 
 if TYPE_CHECKING:
@@ -171,8 +171,6 @@ def decimals_of_literals(values: list[Decimal], column: Column) -> Any:
 
 
 def _of_decimals(array: Any, digits: Digits, origin: Origin) -> Any:
-    import pyarrow.compute as pc
-
     kind = array.type
     if kind == digits.kind and digits.low == -(2 ** (kind.bit_width - 1)):
         return array
@@ -191,8 +189,6 @@ def _of_decimals(array: Any, digits: Digits, origin: Origin) -> Any:
 
 
 def _of_text(array: Any, digits: Digits, origin: Origin) -> Any:
-    import pyarrow.compute as pc
-
     matches: Any = pc.match_substring_regex(array, digits.plain)
     if pc.all(matches, min_count=0).as_py():
         return array.cast(digits.kind)

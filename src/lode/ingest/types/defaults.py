@@ -46,11 +46,6 @@ class Constant(NamedTuple):
 Default: TypeAlias = Constant | FunctionCall
 
 
-def check_default(column: Column) -> None:
-    """Refuse a default that is not supported or not of the column's type."""
-    parse_default(column)
-
-
 def parse_default(column: Column) -> Default:
     """Read a column's default expression, or refuse it."""
     try:
@@ -73,10 +68,9 @@ def default_values(column: Column, default: Default, count: int, now_ns: int) ->
     if default.name == "GENERATE_UUID":
         return pa.array([str(uuid4()) for _ in range(count)], pa.string())
     micros = now_ns // 1000
-    stored = {
-        "CURRENT_DATE": micros // DAY_MICROS,
-        "CURRENT_TIME": micros % DAY_MICROS,
-    }.get(default.name, micros)
+    stored = {"CURRENT_DATE": micros // DAY_MICROS, "CURRENT_TIME": micros % DAY_MICROS}.get(
+        default.name, micros
+    )
     scalar = pa.scalar(stored, pa.int32() if column.type == "DATE" else pa.int64())
     value: Any = scalar.cast(arrow_type(column))
     moment: pa.Array[Any] = pa.repeat(value, count)

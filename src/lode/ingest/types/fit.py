@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from lode.ingest.status import Code, Refused, StorageCode, invalid
-from lode.ingest.types.arrays import check_affordable, missing, with_nulls, without_validity
+from lode.ingest.types.arrays import check_affordable, list_array, missing, with_nulls, without_validity
 from lode.ingest.types.columns import arrow_field, arrow_type
 from lode.ingest.types.decimals import decimals_for
 from lode.ingest.types.geography import geographies_of_text, need_shapely
 from lode.ingest.types.intervals import intervals_of_arrow, intervals_of_text
 from lode.ingest.types.row_errors import failing, shown
-from lode.lazy import pa, pt
+from lode.lazy import pa, pc, pt
 from lode.times import DAY_MICROS, MAX_DAY, MAX_MICROS, MIN_DAY, MIN_MICROS
 
 if TYPE_CHECKING:
@@ -155,8 +155,6 @@ def _structs(column: Column, kind: Any, path: str) -> Fit:
 
 def _require(parent: pa.Array[Any], child: pa.Array[Any], origin: Origin) -> None:
     """Report the nulls of a REQUIRED field, except in structs that are null themselves."""
-    import pyarrow.compute as pc
-
     absent: Any = pc.and_(child.is_null(), parent.is_valid())
     origin.report_where(absent, "it is REQUIRED, and null.")
 
@@ -174,7 +172,7 @@ def _lists(column: Column, kind: Any, path: str) -> Fit:
     def fit(array: Any, origin: Origin) -> pa.Array[Any]:
         values = array.flatten()
         if not same or array.null_count:
-            array = _list_array(array, values)
+            array = list_array(array, values)
         inside = origin.within(array)
         fitted = element(values, inside)
         if fitted.null_count:
@@ -182,7 +180,7 @@ def _lists(column: Column, kind: Any, path: str) -> Fit:
         if array.type == target and fitted is values:
             result: pa.Array[Any] = array
         else:
-            result = _list_array(array, fitted, target)
+            result = list_array(array, fitted, target)
         return result
 
     return fit
@@ -192,16 +190,6 @@ def _element(column: Column, kind: Any, path: str) -> Fit:
     if isinstance(kind, pa.BaseExtensionType):
         return _of_storage(_values(column, kind.storage_type, path))
     return _values(column, kind, path)
-
-
-def _list_array(lists: Any, values: pa.Array[Any], kind: Any = None) -> Any:
-    """Lists of the same lengths over flattened values; null lists become empty ones."""
-    import pyarrow.compute as pc
-
-    lengths: Any = pc.cast(pc.fill_null(pc.list_value_length(lists), pa.scalar(0, pa.int32())), pa.int32())
-    first = pa.array([0], pa.int32())
-    offsets: Any = pa.concat_arrays([first, pc.cumulative_sum(lengths)])
-    return pa.ListArray.from_arrays(offsets, values, type=kind)
 
 
 # -- casts: nothing is lost but the digits of a number beyond its column's scale -----------------------
@@ -305,8 +293,6 @@ def _check_for(column: Column) -> Check | None:
 
 def _length(limit: int, kernel: str) -> Check:
     def check(array: pa.Array[Any], origin: Origin) -> None:
-        import pyarrow.compute as pc
-
         lengths: Any = pc.call_function(kernel, [array])
         longest = pc.max(lengths).as_py()
         if longest is not None and longest > limit:
@@ -324,8 +310,6 @@ def _bounds(name: str) -> Check:
     range_text = "00:00:00 to 23:59:59.999999" if name == "TIME" else "years 1 to 9999"
 
     def check(array: pa.Array[Any], origin: Origin) -> None:
-        import pyarrow.compute as pc
-
         numbers: Any = array.view(stored)
         extremes = pc.min_max(numbers)
         least, most = extremes["min"].as_py(), extremes["max"].as_py()
@@ -354,8 +338,6 @@ def _json(array: pa.Array[Any], origin: Origin) -> None:
 
 
 def _range(array: Any, origin: Origin) -> None:
-    import pyarrow.compute as pc
-
     start, end = array.flatten()
     backwards: Any = pc.greater_equal(start, end)
     if pc.any(backwards, min_count=0).as_py():

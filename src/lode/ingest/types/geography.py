@@ -17,7 +17,7 @@ from lode.errors import MissingDependencyError
 from lode.extras import needs
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.row_errors import shown
-from lode.lazy import pa
+from lode.lazy import pa, pc
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -86,15 +86,11 @@ def geographies_of_text(array: Any, origin: Origin) -> Any:
 
 def _points(array: Any) -> Any:
     """An estimate of the points in each text."""
-    import pyarrow.compute as pc
-
     counts: Any = pc.if_else(_is_json(array), pc.count_substring(array, "["), pc.count_substring(array, ","))
     return pc.add(pc.fill_null(counts, 0), 1).to_numpy(zero_copy_only=False)
 
 
 def _is_json(array: Any) -> Any:
-    import pyarrow.compute as pc
-
     return pc.starts_with(pc.utf8_ltrim_whitespace(array), "{")
 
 
@@ -141,8 +137,6 @@ class _Geographies:
         self._points, self._rows = self._shapely.get_coordinates(self._shapes, return_index=True)
 
     def _check_texts(self, array: Any) -> None:
-        import pyarrow.compute as pc
-
         # GEOS stops reading at the first NUL.
         self._refuse(_where(pc.match_substring(array, "\0")), "holds a NUL character")
         opened: Any = pc.count_substring_regex(array, r"[(\[{]")
@@ -155,8 +149,6 @@ class _Geographies:
         return int(self._np.cumsum(_steps()[data], dtype=self._np.int32).max())
 
     def _read(self, array: Any) -> Any:
-        import pyarrow.compute as pc
-
         is_json = _is_json(array)
         for row in _where(is_json):
             if self._texts[row] is not None and (wrong := _not_geojson(self._texts[row])):
@@ -290,8 +282,6 @@ class _Geographies:
 
     def written(self) -> Any:
         """The texts, null for bad rows."""
-        import pyarrow.compute as pc
-
         np, shapely = self._np, self._shapely
         self._normalise()
         empty = shapely.is_empty(self._shapes)
@@ -332,8 +322,6 @@ class _Geographies:
 
 
 def _where(mask: Any) -> list[int]:
-    import pyarrow.compute as pc
-
     found: list[int] = pc.indices_nonzero(mask).to_pylist()
     return found
 

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.types.row_errors import each
-from lode.lazy import pa
+from lode.lazy import pa, pc
 
 if TYPE_CHECKING:
     from lode.ingest.types.row_errors import Origin
@@ -75,8 +75,6 @@ def interval_text(months: int, days: int, micros: int) -> str:
 
 def intervals_of_text(array: Any, origin: Origin) -> Any:
     """The texts in canonical form; bad ones are reported."""
-    import pyarrow.compute as pc
-
     fine: Any = pc.and_not(pc.match_substring_regex(array, _CANONICAL), pc.ends_with(array, " -0:0:0"))
     if pc.all(fine, min_count=0).as_py():
         return array

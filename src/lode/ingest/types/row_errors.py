@@ -6,11 +6,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.status import RowProblem, bad_rows
+from lode.lazy import pa, pc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    import pyarrow as pa
 
     from lode.ingest.status import Refused
 
@@ -72,15 +71,11 @@ class Origin:
 
     def report_where(self, mask: pa.Array[Any], message: str | Callable[[int], str]) -> None:
         """Record that the values where the mask is true are bad."""
-        import pyarrow.compute as pc
-
         indices: Any = pc.indices_nonzero(mask)
         self.report(indices.slice(0, MAX_BAD_ROWS).to_pylist(), message)
 
     def _rows(self, indices: list[int]) -> list[int]:
         if self._lists is not None:
-            import pyarrow.compute as pc
-
             parents: Any = pc.list_parent_indices(self._lists)
             indices = [parents[index].as_py() for index in indices]
         return indices if self._outer is None else self._outer._rows(indices)
@@ -91,8 +86,6 @@ def failing(array: pa.Array[Any], attempt: Callable[[pa.Array[Any]], object]) ->
 
     At most ``MAX_BAD_ROWS``: reporting so many ends the request.
     """
-    import pyarrow as pa
-
     found: list[int] = []
     pending = [(0, len(array))]
     while pending and len(found) < MAX_BAD_ROWS:

@@ -31,15 +31,7 @@ with needs("lode.testing.store_suite", "testing"):
     from lode.testing.store_suite.threads import race
     from lode.testing.store_suite.writing import WritingTests
 
-__all__ = [
-    "TESTS_OF",
-    "LinkTests",
-    "QueueTests",
-    "StoreSuite",
-    "TemporaryTests",
-    "VolatilePutTests",
-    "race",
-]
+__all__ = ["TESTS_OF", "LinkTests", "QueueTests", "StoreSuite", "TemporaryTests", "VolatilePutTests", "race"]
 
 
 # pytest begins with the last: what the others build on is tested before them.

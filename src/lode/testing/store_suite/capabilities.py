@@ -87,7 +87,7 @@ class LinkTests(StoreTests):
 
 
 class VolatilePutTests(StoreTests):
-    """A volatile put is a put to everybody who looks; only a power cut tells them apart."""
+    """A volatile put differs from a put only after a power cut."""
 
     def test_what_is_put_volatile_is_got_and_listed(self, store: Store) -> None:
         assert isinstance(store, SupportsVolatilePut)
@@ -126,7 +126,7 @@ class VolatilePutTests(StoreTests):
 
 
 class QueueTests(StoreTests):
-    """A queue lets one in at a time, and nobody wait for ever."""
+    """A queue lets one in at a time, and ends every wait."""
 
     def test_a_queue_lets_one_in_at_a_time(self, store: Store) -> None:
         assert isinstance(store, SupportsQueue)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import pytest
 
-from lode.store.protocol import Store, SupportsCompareAndSwap
-
-
-class SwappingStore(Store, SupportsCompareAndSwap, Protocol):
-    """A store that can compare and swap."""
+if TYPE_CHECKING:
+    from lode.store.protocol import Store
+    from lode.testing.sim import SwapStore
 
 
 class StoreTests:
@@ -28,11 +26,11 @@ class StoreTests:
         raise NotImplementedError("override the fixture 'store' with one that gives an empty store")
 
     @pytest.fixture
-    def swapping_store(self, store: Store, request: pytest.FixtureRequest) -> SwappingStore:
+    def swapping_store(self, store: Store, request: pytest.FixtureRequest) -> SwapStore:
         if not self.can_swap:
             request.applymarker(
                 pytest.mark.xfail(
                     raises=AttributeError, strict=True, reason="AttributeError: no compare_and_swap"
                 )
             )
-        return cast("SwappingStore", store)
+        return cast("SwapStore", store)

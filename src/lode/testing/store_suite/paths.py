@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lode.store.protocol import Store
-    from lode.testing.store_suite.fixtures import SwappingStore
+    from lode.testing.sim import SwapStore
 
 BAD_PATHS = (
     "",
@@ -78,7 +78,7 @@ class PathTests(StoreTests):
         assert [info.path for info in store.list()] == ["a/b"]
 
     @pytest.mark.parametrize("path", BAD_PATHS)
-    def test_a_bad_path_is_never_swapped(self, swapping_store: SwappingStore, path: str) -> None:
+    def test_a_bad_path_is_never_swapped(self, swapping_store: SwapStore, path: str) -> None:
         with pytest.raises(InvalidPathError):
             swapping_store.compare_and_swap(path, None, b"x")
         assert list(swapping_store.list()) == []
@@ -112,7 +112,7 @@ class PathTests(StoreTests):
         assert store.get(path) == b"odd"
 
     @pytest.mark.parametrize("path", ODD_PATHS)
-    def test_odd_characters_in_a_path_survive_a_swap(self, swapping_store: SwappingStore, path: str) -> None:
+    def test_odd_characters_in_a_path_survive_a_swap(self, swapping_store: SwapStore, path: str) -> None:
         assert swapping_store.compare_and_swap(path, None, b"1")
         assert swapping_store.compare_and_swap(path, b"1", b"2")
         assert swapping_store.get(path) == b"2"

@@ -101,7 +101,7 @@ class RestCall:
         text = self.query.get(key)
         if text is None or text == "":
             return None
-        if not text.isascii() or not text.isdigit() or len(text) > 18:
+        if not is_whole(text):
             raise invalid(f"Invalid value for {key}: {shortened(text)} is not a whole number of 0 or more.")
         return int(text)
 
@@ -120,6 +120,11 @@ class RestCall:
             raise invalid("Invalid value for maxResults: a page has at least one result.")
         token = self.query.get("pageToken", "")
         return (parse_page_token(token) if token else ""), limit
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number of 0 or more that fits into 64 bits."""
+    return text.isascii() and text.isdigit() and len(text) <= 18
 
 
 def dataset_name(project: str, dataset: str) -> DatasetName:

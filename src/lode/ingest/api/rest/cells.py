@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from lode.ingest.types.intervals import shown_interval
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lode.ingest.types.columns import Column, TableSchema
 
+MAX_PAGE_BYTES: Final = 8 << 20
 TimestampFormat: TypeAlias = Literal["INT64", "FLOAT64", "ISO8601_STRING"]
 
 
@@ -31,6 +32,20 @@ def cells(
         _column(array, column, timestamps) for array, column in zip(batch.columns, schema, strict=True)
     ]
     return [_record(values) for values in zip(*columns, strict=True)]
+
+
+def page_of_cells(
+    batches: Iterable[pa.RecordBatch], schema: TableSchema, *, timestamps: TimestampFormat
+) -> list[dict[str, Any]]:
+    """Return the rows of batches as JSON, up to the first batch that exceeds ``MAX_PAGE_BYTES``."""
+    rows: list[dict[str, Any]] = []
+    size = 0
+    for batch in batches:
+        rows += cells(batch, schema, timestamps=timestamps)
+        size += batch.nbytes
+        if size > MAX_PAGE_BYTES:
+            break
+    return rows
 
 
 def _record(values: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.ingest.api.rest.call import page_token, parse_page_token
-from lode.ingest.api.rest.cells import cells
-from lode.ingest.api.rest.rows import MAX_PAGE_BYTES, MAX_PAGE_ROWS, timestamps_of
+from lode.ingest.api.rest.call import is_whole, page_token, parse_page_token
+from lode.ingest.api.rest.cells import page_of_cells
+from lode.ingest.api.rest.rows import MAX_PAGE_ROWS, timestamps_of
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.rest import to_rest
 
@@ -105,10 +105,7 @@ class QueryMethods:
     def _answer(self, job: Job, done: bool) -> dict[str, Any]:
         if done and job.refusal is not None:
             raise job.refusal
-        answer: dict[str, Any] = {
-            "jobReference": job.reference,
-            "jobComplete": done,
-        }
+        answer: dict[str, Any] = {"jobReference": job.reference, "jobComplete": done}
         if not done:
             return answer
         query = job.statistics.get("query", {})
@@ -128,13 +125,8 @@ class QueryMethods:
         result: Rows = job.result
         limit = MAX_PAGE_ROWS if most in (None, "") else min(MAX_PAGE_ROWS, _number(most, "maxResults"))
         stop = min(result.total, start + limit)
-        rows: list[dict[str, Any]] = []
-        size = 0
-        for batch in self._batches(job, result, start, stop):
-            rows += cells(batch, result.schema, timestamps=timestamps)
-            size += batch.nbytes
-            if size > MAX_PAGE_BYTES:
-                break
+        batches = self._batches(job, result, start, stop)
+        rows = page_of_cells(batches, result.schema, timestamps=timestamps)
         answer: dict[str, Any] = {"schema": to_rest(result.schema), "totalRows": str(result.total)}
         if rows:
             answer["rows"] = rows
@@ -160,7 +152,7 @@ class QueryMethods:
 
 
 def _times(job: Job, done: bool) -> dict[str, Any]:
-    """What jobs.query tells about the job, so that clients need not ask for it."""
+    """The fields of the job in the answer of jobs.query, which save clients a request."""
     shown = job.resource("")
     found = {
         "location": job.location,
@@ -179,14 +171,14 @@ def _timeout(given: Any) -> int:
 
 def _number(given: Any, what: str) -> int:
     text = str(given)
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    if not is_whole(text):
         raise invalid(f"Invalid value for {what}: it is not a whole number of 0 or more.")
     return int(text)
 
 
 def _position(token: str, job: Job) -> int:
     id, _, row = parse_page_token(token).rpartition(":")
-    if id != job.id or not row.isascii() or not row.isdigit() or len(row) > 18:
+    if id != job.id or not is_whole(row):
         raise invalid("Invalid value for pageToken: it is not of this job, start again without one.")
     return int(row)
 

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lode.ingest.api.errors import error_response, not_implemented
+from lode.ingest.api.errors import error_response
 from lode.ingest.api.rest.call import RestCall, apply_mask, read_body, read_call
 from lode.ingest.api.rest.contents import ContentCache
 from lode.ingest.api.rest.datasets import DatasetMethods
@@ -56,7 +56,6 @@ _ROUTINES: Final = _DATASET + "/routines"
 _ROUTINE: Final = _ROUTINES + "/{routine}"
 
 
-_NO_UPLOADS: Final = "Uploads are not supported: append rows with the Storage Write API or insertAll."
 _NO_SUCH_METHOD: Final = "Not found: no method of the REST v2 API has this path here."
 _NO_UNDELETE: Final = "Undelete is not supported: read the remaining snapshots with the library."
 _NO_POLICIES: Final = "Access policies are not supported: a client with the server's token may do everything."
@@ -65,12 +64,7 @@ _NO_MODELS: Final = "Models are not supported: Lode stores tables only."
 
 
 def routes(
-    catalog: Catalog,
-    append: Append,
-    jobs: Jobs,
-    uploads: Uploads | None = None,
-    *,
-    max_body_bytes: int = MAX_BODY_BYTES,
+    catalog: Catalog, append: Append, jobs: Jobs, uploads: Uploads, *, max_body_bytes: int = MAX_BODY_BYTES
 ) -> list[Route]:
     """Return the routes of REST v2, with and without the prefix ``/bigquery/v2``.
 
@@ -78,7 +72,7 @@ def routes(
         catalog: The datasets and tables.
         append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
         jobs: The jobs.
-        uploads: The files for load jobs; None if the server takes none.
+        uploads: The files for load jobs.
         max_body_bytes: The maximum size of a request's body, before and after decompression.
     """
     contents = ContentCache(catalog.store)
@@ -154,7 +148,7 @@ def routes(
         route("*", path, _on_thread(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)))
         for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
     ]
-    upload = _refuse_upload if uploads is None else UploadMethods(uploads, work).answer
+    upload = UploadMethods(uploads, work).answer
     sending = [
         Route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", upload, methods=list(_ANY))
         for prefix in ("/upload", "/resumable/upload")
@@ -203,11 +197,6 @@ def _response(answer: dict[str, Any] | None, fields: Mask) -> Response:
     headers = {"ETag": answer["etag"]} if "etag" in answer else None
     body = msgspec.json.encode(apply_mask(answer, fields))
     return Response(body, headers=headers, media_type="application/json")
-
-
-async def _refuse_upload(_request: Request) -> Response:
-    """Refuse a load job without reading its data, which is not JSON."""
-    return error_response(not_implemented(_NO_UPLOADS))
 
 
 def _service_account(call: RestCall) -> dict[str, Any]:

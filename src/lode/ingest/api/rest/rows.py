@@ -11,8 +11,8 @@ from cachetools import TTLCache
 from starlette.concurrency import run_in_threadpool
 
 from lode.extras import needs
-from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token, table_name
-from lode.ingest.api.rest.cells import cells
+from lode.ingest.api.rest.call import RestCall, is_whole, page_token, parse_page_token, table_name
+from lode.ingest.api.rest.cells import cells, page_of_cells
 from lode.ingest.api.rest.tables import SUMMARY, select_columns
 from lode.ingest.decode.json import NOT_A_RECORD, NOT_REPEATED, JsonRows
 from lode.ingest.status import Code, Refused, RowProblem, invalid
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     Append = Callable[[TableName, pa.RecordBatch], Awaitable[None]]
 
 MAX_PAGE_ROWS: Final = 10_000
-MAX_PAGE_BYTES: Final = 8 << 20
 MAX_INSERT_ID_CHARS: Final = 128
 # The limit of the service.
 MAX_INSERT_ROWS: Final = 50_000
@@ -176,13 +175,8 @@ class RowMethods:
             total = content.rows
         limit = call.number("maxResults")
         stop = min(total, start + min(MAX_PAGE_ROWS, MAX_PAGE_ROWS if limit is None else limit))
-        rows: list[dict[str, Any]] = []
-        size = 0
-        for batch in self._contents.rows(definition, content, schema, start, stop):
-            rows += cells(batch, schema, timestamps=timestamps)
-            size += batch.nbytes
-            if size > MAX_PAGE_BYTES:
-                break
+        batches = self._contents.rows(definition, content, schema, start, stop)
+        rows = page_of_cells(batches, schema, timestamps=timestamps)
         answer: dict[str, Any] = {
             "kind": "bigquery#tableDataList",
             "etag": definition.etag,
@@ -301,6 +295,6 @@ def _position(call: RestCall, definition: TableDefinition, head: str) -> tuple[s
         return head, call.number("startIndex") or 0
     generation, _, rest = parse_page_token(token).partition(":")
     snapshot, _, row = rest.partition(":")
-    if generation != str(definition.generation) or not row.isascii() or not row.isdigit() or len(row) > 18:
+    if generation != str(definition.generation) or not is_whole(row):
         raise invalid("Invalid value for pageToken: it is not of this table, start again without one.")
     return snapshot, int(row)

@@ -148,12 +148,7 @@ class TableMethods:
         }
 
     def _answer(
-        self,
-        definition: TableDefinition,
-        call: RestCall,
-        *,
-        counts: bool = True,
-        ref: TableRef | None = None,
+        self, definition: TableDefinition, call: RestCall, *, counts: bool = True, ref: TableRef | None = None
     ) -> dict[str, Any]:
         modified_ms = definition.modified_ms
         more: dict[str, str] = {}

@@ -169,7 +169,7 @@ def _json(answer: dict[str, Any]) -> Response:
 
 
 def _incomplete(size: int) -> Response:
-    """The answer that tells a client how many bytes have arrived."""
+    """The answer with the number of bytes that have arrived."""
     return Response(status_code=308, headers={"Range": f"bytes=0-{size - 1}"} if size else {})
 
 

@@ -1,0 +1,116 @@
+"""Check that the manifests of a history form one line that ends at the pointer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lode.errors import LodeError
+from lode.format.ids import is_id
+from lode.read.manifests import read_pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.read.resolve import Chain
+
+# Maximum length of a snapshot id in a message: that of a damaged manifest may be of any length.
+_MAX_SHOWN_CHARS: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One difference between the store and the manifests, or between two manifests."""
+
+    kind: str
+    path: str
+    message: str
+
+
+class Link(NamedTuple):
+    """The parent and the sequence of a snapshot, from its manifest."""
+
+    parent: str | None
+    sequence: int | None
+
+
+def check_links(
+    chain: Chain[Any], links: dict[str, Link], unreadable: set[str], first: int
+) -> Iterator[Problem]:
+    """Check that no two snapshots share a parent, every parent exists, and sequences have no gap."""
+    children: dict[str | None, list[str]] = {}
+    for snapshot_id, link in links.items():
+        children.setdefault(link.parent, []).append(snapshot_id)
+    for parent, siblings in children.items():
+        shown = (
+            parent if parent is None or len(parent) <= _MAX_SHOWN_CHARS else f"{parent[:_MAX_SHOWN_CHARS]}…"
+        )
+        if len(siblings) > 1:
+            of = f"snapshot {shown}" if parent else "the beginning"
+            message = f"{of} has {len(siblings)} children: {', '.join(sorted(siblings))}"
+            yield Problem("fork", chain.paths.manifests, message)
+        if parent is not None and parent not in links:
+            path = chain.paths.manifest(siblings[0])
+            if parent in unreadable:
+                yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} cannot be read")
+            # A listing is not atomic: the parent may have been added to a part that was listed before.
+            elif not is_id(parent) or not chain.store.exists(chain.paths.manifest(parent)):
+                yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} is missing")
+    yield from _check_sequences(chain, links, children, first)
+
+
+def _check_sequences(
+    chain: Chain[Any], links: dict[str, Link], children: dict[str | None, list[str]], first: int
+) -> Iterator[Problem]:
+    """Walk from every snapshot without a known parent. Snapshots that no walk reaches form a cycle."""
+    starts = [id for id, link in links.items() if link.parent not in links]
+    # The number that a snapshot should have; None if unknown.
+    ready: list[tuple[str, int | None]] = [
+        (id, first if links[id].parent is None else links[id].sequence) for id in starts
+    ]
+    reached: set[str] = set()
+    while ready:
+        snapshot_id, number = ready.pop()
+        reached.add(snapshot_id)
+        recorded = links[snapshot_id].sequence
+        if recorded is not None and number is not None and recorded != number:
+            path = chain.paths.manifest(snapshot_id)
+            yield Problem(
+                "sequence", path, f"{path} has sequence {recorded}, its place in history is {number}"
+            )
+        number = recorded if number is None else number
+        following = None if number is None else number + 1
+        ready += [(child, following) for child in children.get(snapshot_id, ()) if child not in reached]
+    for snapshot_id in sorted(links.keys() - reached):
+        path = chain.paths.manifest(snapshot_id)
+        yield Problem("cycle", path, f"the parents of {snapshot_id} lead back to it")
+
+
+def check_pointer(chain: Chain[Any], links: dict[str, Link], unreadable: set[str]) -> Iterator[Problem]:
+    """Check that the pointer names the newest snapshot, or one that is being published."""
+    at = chain.paths.pointer
+    pointer = read_pointer(chain.store, chain.paths)
+    if pointer is None:
+        if links or unreadable:
+            yield Problem("pointer", at, "the pointer is missing: the next commit restores it")
+        return
+    try:
+        id = pointer.decode()
+    except UnicodeDecodeError:
+        yield Problem("pointer", at, f"it is not text: {pointer[:40]!r}")
+        return
+    if id in unreadable:
+        yield Problem("pointer", at, f"the head cannot be found: the manifest of {id} cannot be read")
+    elif id in links:
+        if any(link.parent == id for link in links.values()):
+            yield Problem("pointer", at, f"it names {id}, which already has a child")
+    elif not _is_being_published(chain, id):
+        yield Problem("pointer", at, f"it names {id}, which is not there")
+
+
+def _is_being_published(chain: Chain[Any], id: str) -> bool:
+    """Whether a snapshot that was not listed was published since, or is about to be."""
+    try:
+        return chain.store.exists(chain.paths.manifest(id)) or chain.intent(id) is not None
+    except LodeError:  # such as an id that no store may hold
+        return False
