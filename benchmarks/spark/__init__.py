@@ -136,8 +136,9 @@ def run(options: Options) -> list[Table]:
                 f"{scale.ROWS} rows, {scale.FILES_PER_SNAPSHOT:,} in a snapshot.",
                 "MB: the peak of the Python process over what it had before the job. Its Java process, which "
                 f"also runs the tasks, has a heap of {scale.HEAP} at most.",
-                f"{scale.COMPUTED:,} files are computed from the two sizes. Verify, expire and sweep hold a "
-                "share of the files at a time, so that is what their number is computed for.",
+                f"{scale.COMPUTED:,} files are computed from the two sizes. Jobs hold a share of the files: "
+                "their number is computed for 512 MiB of manifests. For a copy it is the "
+                "largest segment of history, 128 MiB of manifests; for an import it is all files.",
             ],
         ),
     ]

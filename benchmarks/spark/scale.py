@@ -47,10 +47,10 @@ def rows(root: str, sizes: tuple[int, ...], wants: Callable[[str], bool]) -> lis
     """A row for each job, every one in a process and a Spark of its own."""
     samples: dict[str, list[list[float]]] = {job: [] for job in JOBS if wants(job)}
     failed: dict[str, str] = {}
-    share = 0.0
+    held: list[float] = []
     for size in sizes if samples else ():
         with tempfile.TemporaryDirectory(dir=root) as target:
-            share = in_child(build, limit=_SECONDS, target=target, count=size)
+            held = in_child(build, limit=_SECONDS, target=target, count=size)
             for job in samples:
                 try:
                     sample = in_child(run, limit=_SECONDS, target=target, job=job, count=size)
@@ -60,23 +60,31 @@ def rows(root: str, sizes: tuple[int, ...], wants: Callable[[str], bool]) -> lis
                     continue
                 progress(f"{job} of {size:,} files: {sample[0]:.1f} s, {sample[1]:.0f} MB")
                 samples[job].append(sample)
-    return [_row(job, found, sizes, share, failed.get(job)) for job, found in samples.items()]
+    return [_row(job, found, sizes, held, failed.get(job)) for job, found in samples.items()]
 
 
-def _row(job: str, found: list[list[float]], sizes: tuple[int, ...], share: float, failed: str | None) -> Row:
+def _row(
+    job: str, found: list[list[float]], sizes: tuple[int, ...], held: list[float], failed: str | None
+) -> Row:
     if failed is not None:
         return Row(job, failed=failed)
     first, last = found[0][1], found[-1][1]
     slope = max((last - first) / (sizes[-1] - sizes[0]), 0.0)
-    # These take the files in shares, so they hold no more than one of them.
-    most = min(COMPUTED, share) if job in ("verify", "expire", "sweep") else COMPUTED
+    # All hold one share of the files at a time, but for two: an import has the files of Spark's plan, and a
+    # copy, like every writer, at most the largest segment of history.
+    most = {"import": COMPUTED, "copy": held[1]}.get(job, held[0])
     cells = [value for sample in found for value in sample]
-    return Row(job, [Cell([value]) for value in (*cells, slope * 1000, last + slope * (most - sizes[-1]))])
+    more = max(min(most, COMPUTED) - sizes[-1], 0)
+    return Row(job, [Cell([value]) for value in (*cells, slope * 1000, last + slope * more)])
 
 
-def build(target: str, count: int) -> float:
-    """In a child: make a dataset of so many small files. Returns the number of files in a share."""
-    from lode.upkeep import share
+def build(target: str, count: int) -> list[float]:
+    """In a child: make a dataset of so many small files.
+
+    Returns the number of files in a share, and in the largest segment of history.
+    """
+    from lode.read.segment import MAX_SEGMENT_BYTES
+    from lode.upkeep.share import BYTES_PER_SHARE
 
     dataset = dataset_at(target)
     model = dataset.write(_rows()).files[0]
@@ -92,7 +100,7 @@ def build(target: str, count: int) -> float:
         links.add(f"{_PLAIN}/{number:06d}.parquet")
     _leave(dataset, links, count)
     size = sum(entry.size for entry in dataset.store.list() if entry.path.endswith("manifest.json"))
-    return share.BYTES_PER_SHARE / (size / count)
+    return [most / (size / count) for most in (BYTES_PER_SHARE, MAX_SEGMENT_BYTES)]
 
 
 def _rows() -> pa.Table:

@@ -19,12 +19,13 @@ from lode.reader import DatasetReader
 from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow.compute as pc
 
     from lode.format.manifest import Manifest
     from lode.handle import DatasetHandle
+    from lode.read.state import Cut
 
 SnapshotRef: TypeAlias = Snapshot | str | int | date
 """What names a snapshot: itself, an id, a tag, a number, ``latest~2`` or a time."""
@@ -48,22 +49,41 @@ class Reads:
         self._handle = handle
 
     def plan(
-        self, since: SnapshotRef | None, as_of: SnapshotRef | None, on_removal: OnRemoval = "fail"
+        self,
+        since: SnapshotRef | None,
+        as_of: SnapshotRef | None,
+        on_removal: OnRemoval = "fail",
+        cut: Cut | None = None,
     ) -> Scan:
-        """The visible files at a snapshot, or those added after ``since``, without reading them."""
+        """The visible files at a snapshot, or those added after ``since``, without reading them.
+
+        Args:
+            since: The snapshot before them.
+            as_of: The snapshot; None is the newest.
+            on_removal: As for ``Dataset.plan``.
+            cut: Which files, and what of them. A range in which rows were removed is held whole for a moment.
+        """
         check_on_removal(on_removal)
         if since is not None:
-            return self._increment(since, as_of, on_removal)
+            return self._increment(since, as_of, on_removal, cut)
         if on_removal != "fail":
             raise InvalidOptionError(
                 f"on_removal={on_removal!r} is for the rows after a snapshot: give since too, or leave it out"
             )
         end = self.visible() if as_of is None else self.readable(as_of)
-        return self.scan(self._handle.find().states.at(end), end)
+        states = self._handle.find().states
+        if cut is None:
+            return self.scan(states.at(end), end)
+        return self.scan(states.fold(end, checkpoints=cut.only is None, cut=cut).manifests(), end)
 
-    def _increment(self, since: SnapshotRef, as_of: SnapshotRef | None, on_removal: OnRemoval) -> Scan:
+    def _increment(
+        self, since: SnapshotRef, as_of: SnapshotRef | None, on_removal: OnRemoval, cut: Cut | None = None
+    ) -> Scan:
         """The files with the rows that came after ``since``."""
-        manifests, end = self.between(since, as_of)
+        manifests, end = self.between(since, as_of, cut)
+        if cut is not None and any(map(removes_rows, manifests)):
+            whole = self._increment(since, as_of, on_removal)
+            return whole.of(self._counted(map(cut, whole.manifests)))
         if not manifests:
             return self._changes(self.scan([], end), () if on_removal == "report" else None)
         found = self._handle.find()
@@ -77,7 +97,14 @@ class Reads:
         before = on_removal == "report" and removes_rows(first)
         self._check_range(found.chain.sequence_of(first) - before, first, end if as_of is None else None)
         read = increment(manifests, start, found.states, on_removal)
-        return self._changes(self.scan(read.manifests, end), read.kinds)
+        added = read.manifests if cut is None else self._counted(read.manifests)
+        return self._changes(self.scan(added, end), read.kinds)
+
+    def _counted(self, manifests: Iterable[Manifest]) -> list[Manifest]:
+        """Manifests of which some files were left out, with the number of rows in the others."""
+        return self._handle.find().states.reduced(
+            (file, manifest) for manifest in manifests for file in manifest.files
+        )
 
     def _changes(self, scan: Scan, kinds: tuple[str, ...] | None) -> Scan:
         return scan if kinds is None else ChangeScan.made_from(scan, kinds)
@@ -207,7 +234,7 @@ class Reads:
         return self.visible() if as_of is None else self.manifest(as_of)
 
     def between(
-        self, since: SnapshotRef | None, as_of: SnapshotRef | None
+        self, since: SnapshotRef | None, as_of: SnapshotRef | None, cut: Cut | None = None
     ) -> tuple[Sequence[Manifest], Manifest | None]:
         """The manifests after ``since`` up to ``as_of``, oldest first, and the one that ``as_of`` names."""
         if since is None:
@@ -216,7 +243,8 @@ class Reads:
         # Resolved before the end: if a commit comes between the two, latest~1 must not be the end itself.
         start = self._start(since)
         end = self.end(as_of)
-        return list(self._after(start, end))[::-1], end
+        found = self._after(start, end)
+        return list(found if cut is None else map(cut, found))[::-1], end
 
     def newest_first(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Iterator[Manifest]:
         """The same manifests, newest first; read as far as the caller iterates."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
+from lode.read import resolve
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
 from lode.times import rfc3339_to_ns
@@ -141,3 +142,14 @@ def test_an_observer_that_fails_changes_nothing(memory: CountingStore) -> None:
 
     dataset = lode.Dataset("events", memory, observer=fail)
     assert dataset.write(b"x") == dataset.latest()
+
+
+def test_the_manifests_that_are_kept_at_hand_have_a_total_size() -> None:
+    dataset = lode.Dataset("d", "memory://")
+    chain = dataset.chain
+    for number in range(40):
+        chain.remember(str(number), bytes(resolve.MAX_CACHED_BYTES))
+        chain.remember(str(number), bytes(resolve.MAX_CACHED_BYTES))
+    kept = sum(map(len, chain._cached.values()))
+    assert kept == chain._cached_bytes == resolve.MAX_CACHE_BYTES
+    assert "39" in chain._cached

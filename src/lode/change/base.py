@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lode.format.manifest import FileRef, Manifest
     from lode.handle import DatasetHandle, FoundDataset
     from lode.read.scan import Scan
-    from lode.read.state import Fold
+    from lode.read.state import Cut, Fold
     from lode.reads import Reads
     from lode.write.removal import Removal
     from lode.write.stage import Stager
@@ -64,13 +64,23 @@ class Base:
 
     def part(self, paths: Iterable[str]) -> Part:
         """Some of its files, to be read at once."""
-        wanted = set(paths)
-        kept = []
+        return self.parts_of([paths])[0]
+
+    def parts_of(self, groups: Iterable[Iterable[str]]) -> list[Part]:
+        """Its files in groups, each to be read at once."""
+        found: list[list[Manifest]] = []
+        group_of: dict[str, int] = {}
+        for number, paths in enumerate(groups):
+            found.append([])
+            group_of.update(dict.fromkeys(paths, number))
         for manifest in self.scan.manifests:
-            files = tuple(file for file in manifest.files if file.path in wanted)
-            if files:
-                kept.append(slim(manifest, files))
-        return tuple(kept)
+            chosen: dict[int, list[FileRef]] = defaultdict(list)
+            for file in manifest.files:
+                if (place := group_of.get(file.path)) is not None:
+                    chosen[place].append(file)
+            for place, files in chosen.items():
+                found[place].append(slim(manifest, tuple(files)))
+        return list(map(tuple, found))
 
     def parts(self, paths: Iterable[str]) -> list[Part]:
         """Some of its files, to be read one by one."""
@@ -96,16 +106,18 @@ class Base:
 def slim(manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
     """A manifest with only what reading and copying these files takes."""
     x = {name: value for name, value in (manifest.x or {}).items() if name in ("definition", "surplus")}
-    slim = tuple(msgspec.structs.replace(file, stats=_slim_stats(file.stats)) for file in files)
-    return msgspec.structs.replace(manifest, files=slim, metadata={}, x=x)
+    return msgspec.structs.replace(manifest, files=tuple(map(slim_file, files)), metadata={}, x=x)
 
 
-def _slim_stats(stats: FileStats | None) -> FileStats | None:
-    """The number of rows, and which columns of floats have bounds: one with a NaN has none."""
+def slim_file(file: FileRef) -> FileRef:
+    """A file with the number of rows, and which columns of floats have bounds: one with a NaN has none."""
+    stats = file.stats
     if stats is None:
-        return None
-    kept = (each for each in stats.columns if each.min is None or isinstance(each.min, float))
-    return FileStats(stats.row_count, tuple(kept))
+        return file
+    kept = tuple(each for each in stats.columns if each.min is None or isinstance(each.min, float))
+    if len(kept) == len(stats.columns):
+        return file
+    return msgspec.structs.replace(file, stats=FileStats(stats.row_count, kept))
 
 
 class Workers:
@@ -154,13 +166,19 @@ class ChangeContext:
         """The same dataset with other workers."""
         return ChangeContext(self.handle, self.reads, self.writes, workers)
 
-    def base(self, manifest: Manifest | None = None) -> Base:
-        """The newest snapshot, published; or an earlier one."""
+    def base(self, manifest: Manifest | None = None, cut: Cut | None = None) -> Base:
+        """The newest snapshot, published; or an earlier one.
+
+        Args:
+            manifest: The earlier one.
+            cut: What of its files is held in memory. Without some files no checkpoint is read.
+        """
         found, _ = self.handle.find_to_write()
         manifest = manifest or found.committer.settle().manifest
         if manifest is None:
             raise self.reads.no_snapshots()
-        state = found.states.fold(manifest)
+        checkpoints = cut is None or cut.only is None
+        state = found.states.fold(manifest, checkpoints=checkpoints, cut=cut)
         scan = self.reads.scan(state.manifests(), manifest)
         return Base(found, manifest, found.definitions.at(manifest), state, scan)
 

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lode.change import row_groups
+from lode.change.base import slim_file
 from lode.change.matching import stored_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
 from lode.format.manifest import COMPACT, Removed, Removes, check_metadata
 from lode.format.paths import canonical_partition
 from lode.read.plan import check_options
+from lode.read.state import Cut
 from lode.write.open_files import TARGET_FILE_BYTES
 from lode.write.removal import Compaction, Rewritten
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow.compute as pc
 
@@ -71,8 +73,13 @@ def compact(
     dry_run: bool,
     progress: Progress | None,
     limits: CompactLimits | None = None,
+    only: Callable[[str], bool] | None = None,
 ) -> Change:
-    """Rewrite small files into larger ones. See ``Dataset.compact``; ``limits`` bounds one commit."""
+    """Rewrite small files into larger ones. See ``Dataset.compact``.
+
+    ``limits`` bounds one commit. ``only`` says by its path whether a file is looked at; no others are held in
+    memory then, and no checkpoint is written.
+    """
     check_metadata(metadata)
     check_options(None, where, None)
     target = TARGET_FILE_BYTES if target_file_bytes is None else target_file_bytes
@@ -80,7 +87,8 @@ def compact(
         raise InvalidOptionError(f"target_file_bytes is {target!r}: give a number of bytes from 1")
 
     def attempt(removal: Compaction) -> Change:
-        base = context.base()
+        # Only a condition needs the statistics.
+        base = context.base(cut=Cut(only, slim_file if where is None else None))
         if base.scan.components.codec is None:
             raise InvalidOptionError(
                 f"dataset {context.handle.id!r} holds blobs, which cannot be put together"
@@ -97,13 +105,13 @@ def compact(
             if transaction.replayed is not None:
                 return Change.of(transaction.replayed)
             stager = transaction.stager.with_files(target_file_bytes, sort_by)
-            parts = [base.part(file.path for file in group.files) for group in groups]
+            parts = base.parts_of([file.path for file in group.files] for group in groups)
             rewrite = _Rewrite(base.reader, stager)
             found = context.workers.each(rewrite, parts, progress) if parts else []
             rewritten = [group for group in found if group is not None]
             if not rewritten:
                 return Change(COMPACT)
-            removal.whole = _whole(base)
+            removal.whole = _whole(base) if only is None else {}
             removal.choose(tuple(rewritten))
             transaction.add(*(group.staged for group in rewritten))
             try:
@@ -115,7 +123,8 @@ def compact(
                 return Change(COMPACT)
             stager.discard(file for group in removal.given_up for file in group.staged.files)
         assert change.snapshot is not None
-        base.found.states.write_checkpoint(change.snapshot.manifest)
+        if only is None:
+            base.found.states.write_checkpoint(change.snapshot.manifest)
         return change
 
     return context.repeat(attempt, lambda: Compaction(COMPACT), redo=False)

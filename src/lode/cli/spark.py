@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
 from lode.cli import pipeline
 from lode.cli.change import open_existing, print_change
-from lode.cli.compact import SORT_BY, TARGET_FILE_SIZE, WHERE, file_bytes
-from lode.cli.expire import DELETE as EXPIRE
-from lode.cli.expire import KEEP, expire_limit, print_expired
-from lode.cli.expire import OLDER_THAN as EXPIRE_OLDER_THAN
+from lode.cli.compact import compact, file_bytes
+from lode.cli.expire import expire, expire_limit, print_expired
 from lode.cli.parameters import (
     AS_OF,
     DATASET,
-    DRY_RUN,
     JSON,
-    KEY,
     METADATA,
     ROOT,
     SINCE,
@@ -28,14 +27,13 @@ from lode.cli.parameters import (
     open_root,
     parse_metadata,
 )
-from lode.cli.sweep import DELETE as SWEEP
-from lode.cli.sweep import OLDER_THAN as SWEEP_OLDER_THAN
-from lode.cli.sweep import print_swept
+from lode.cli.sweep import print_swept, sweep
 from lode.cli.terminal import print_json, progress
+from lode.cli.write_target import names_in
 from lode.units import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -91,47 +89,110 @@ app.command("lineage")(pipeline.lineage)
 app.command("test")(pipeline.check_steps)
 
 
-@app.command("write")
-def write(
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What every command of this file is given."""
+
+    root: str = ROOT
+    master: str = _MASTER
+    conf: list[str] = _SETTING
+    json: bool = JSON
+    store_option: list[str] = STORE_OPTION
+
+    def ref(self, dataset: str, partition_by: str | None = None, root: str | None = None) -> DatasetRef:
+        """A reference to a dataset in this root or another one."""
+        from lode.spark.dataset_ref import DatasetRef
+
+        given = key_values(self.store_option, "--store-option")
+        options = {f"store.{name}": value for name, value in given.items()}
+        if partition_by:
+            options["partitionBy"] = partition_by
+        return DatasetRef(root or self.root, dataset, **options)
+
+    @contextmanager
+    def session(self, what: str | None = None) -> Iterator[SparkSession]:
+        """A session of Spark. With ``what``, a sign that work is going on; Spark's progress is in its UI."""
+        from lode.spark.session import session, stop
+
+        with progress(what, "") if what is not None else nullcontext():
+            spark = session(self.master, settings=key_values(self.conf, "--conf"))
+            try:
+                yield spark
+            finally:
+                stop(spark)
+
+    def tell(self, snapshots: Sequence[Snapshot]) -> None:
+        """Print the snapshots that a command has made."""
+        from lode.cli.write import print_commit
+
+        for snapshot in snapshots:
+            print_commit(snapshot.manifest.dataset_id, snapshot, json=self.json)
+        if not snapshots and not self.json:
+            print("nothing to do")
+
+
+def _command(name: str, like: Callable[..., None] | None = None) -> Callable[[Callable[..., None]], None]:
+    """Register a command, which takes a call and parameters of its own.
+
+    Args:
+        name: The command.
+        like: A command on this machine, which has the defaults and the help of these parameters.
+    """
+
+    def register(function: Callable[..., None]) -> None:
+        known = {} if like is None else inspect.signature(like).parameters
+        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        shared = inspect.signature(_Call, eval_str=True).parameters
+        parameters = [
+            each.replace(kind=each.KEYWORD_ONLY, default=known[each.name].default if like else each.default)
+            for each in own
+        ] + [each.replace(kind=each.KEYWORD_ONLY) for each in shared.values()]
+
+        @wraps(function)
+        def called(**given: Any) -> None:
+            call = _Call(**{each: given.pop(each) for each in shared})
+            function(call, **given)
+
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # any function may have one
+        called.__annotations__ = {each.name: each.annotation for each in parameters}
+        app.command(name)(called)
+
+    return register
+
+
+@_command("write")
+def _write(
+    call: _Call,
     dataset: str = DATASET,
     paths: list[str] = _FILES,
-    root: str = ROOT,
     source: str = _READ,
     option: list[str] = _READER,
     partition_by: str | None = _PARTITION,
     metadata: list[str] = METADATA,
     idempotency_key: str | None = _WRITE_KEY,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Write files as one snapshot, staged by tasks."""
     from lode.spark.write import write as write_frame
 
-    place = _dataset_ref(root, dataset, store_option, partition_by)
+    place = call.ref(dataset, partition_by)
     said = parse_metadata(metadata)
-    with _session(master, conf, f"writing {dataset}") as spark:
+    with call.session(f"writing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshot = write_frame(place.open(), frame, said, idempotency_key=idempotency_key)
-    _tell([snapshot], json=json)
+    call.tell([snapshot])
 
 
-@app.command("import")
-def import_(
+@_command("import")
+def _import(
+    call: _Call,
     dataset: str = DATASET,
     paths: list[str] = _FILES,
     key: str = _IMPORT_KEY,
-    root: str = ROOT,
     source: str = _READ,
     option: list[str] = _READER,
     split_by: str | None = _SPLIT,
     partition_by: str | None = _PARTITION,
     metadata: list[str] = METADATA,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Import files once, under a key.
 
@@ -139,29 +200,25 @@ def import_(
     """
     from lode.spark import jobs
 
-    place = _dataset_ref(root, dataset, store_option, partition_by)
+    place = call.ref(dataset, partition_by)
     said = parse_metadata(metadata)
-    with _session(master, conf, f"importing {dataset}") as spark:
+    with call.session(f"importing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshots = jobs.import_(frame, place, key=key, split_by=split_by, metadata=said)
-    _tell(snapshots, json=json)
+    call.tell(snapshots)
 
 
-@app.command("export")
-def export(
+@_command("export")
+def _export(
+    call: _Call,
     dataset: str = DATASET,
     path: str = _PATH,
-    root: str = ROOT,
     form: Literal["parquet", "json", "csv", "orc"] = _WRITTEN,
     since: str | None = SINCE,
     as_of: str | None = AS_OF,
     partition_by: str | None = _PARTITION,
     overwrite: bool = _OVERWRITE,
     option: list[str] = _READER,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Write a dataset as plain files, once.
 
@@ -169,8 +226,8 @@ def export(
     """
     from lode.spark import jobs
 
-    place = _dataset_ref(root, dataset, store_option)
-    with _session(master, conf, f"exporting {dataset}") as spark:
+    place = call.ref(dataset)
+    with call.session(f"exporting {dataset}") as spark:
         made = jobs.export(
             spark,
             place,
@@ -178,32 +235,28 @@ def export(
             file_format=form,
             since=since,
             as_of=as_of,
-            partition_by=_names(partition_by),
+            partition_by=names_in("--partition-by", partition_by),
             overwrite=overwrite,
             options=key_values(option, "--option"),
         )
-    if json:
+    if call.json:
         print_json(made)
         return
     before = ", as it had been before" if made.replayed else ""
     print(f"{made.path}: {count(made.receipt.rows, 'row')} as {made.receipt.format}{before}")
 
 
-@app.command("rewrite")
-def rewrite(
+@_command("rewrite")
+def _rewrite(
+    call: _Call,
     dataset: str = DATASET,
     into: str = _INTO,
-    root: str = ROOT,
     into_root: str | None = _INTO_ROOT,
     since: str | None = SINCE,
     as_of: str | None = AS_OF,
     sort_by: str | None = _SORT,
     file_bytes: int | None = _FILE_BYTES,
     partition_by: str | None = _PARTITION,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Write history as one snapshot of another dataset.
 
@@ -212,57 +265,36 @@ def rewrite(
     from lode.spark import jobs
     from lode.write.open_files import TARGET_FILE_BYTES
 
-    source = _dataset_ref(root, dataset, store_option)
-    sink = _dataset_ref(into_root or root, into, store_option, partition_by)
-    with _session(master, conf, f"rewriting {dataset}") as spark:
+    source, sink = call.ref(dataset), call.ref(into, partition_by, into_root)
+    with call.session(f"rewriting {dataset}") as spark:
         snapshot = jobs.rewrite(
             spark,
             source,
             sink,
             since=since,
             as_of=as_of,
-            sort_by=_names(sort_by),
+            sort_by=names_in("--sort-by", sort_by),
             target_file_bytes=file_bytes or TARGET_FILE_BYTES,
         )
-    _tell([snapshot], json=json)
+    call.tell([snapshot])
 
 
-@app.command("copy")
-def copy(
-    dataset: str = DATASET,
-    into: str = _INTO,
-    root: str = ROOT,
-    into_root: str | None = _INTO_ROOT,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
-) -> None:
+@_command("copy")
+def _copy(call: _Call, dataset: str = DATASET, into: str = _INTO, into_root: str | None = _INTO_ROOT) -> None:
     """Copy snapshots another dataset does not have yet.
 
     File by file as they are, checked on the way.
     """
     from lode.spark import jobs
 
-    source, sink = (
-        _dataset_ref(where, name, store_option)
-        for where, name in ((root, dataset), (into_root or root, into))
-    )
-    with _session(master, conf) as spark, progress(f"copying {dataset}", "snapshots") as advance:
+    source, sink = call.ref(dataset), call.ref(into, root=into_root)
+    with call.session() as spark, progress(f"copying {dataset}", "snapshots") as advance:
         snapshots = jobs.copy(spark, source, sink, progress=advance)
-    _tell(snapshots, json=json)
+    call.tell(snapshots)
 
 
-@app.command("verify")
-def verify(
-    dataset: str = DATASET,
-    root: str = ROOT,
-    quick: bool = _QUICK,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
-) -> None:
+@_command("verify")
+def _verify(call: _Call, dataset: str = DATASET, quick: bool = _QUICK) -> None:
     """Check history and every file, in tasks.
 
     The exit code is 5 if there are problems.
@@ -270,24 +302,14 @@ def verify(
     from lode.cli.verify import print_verification
     from lode.spark import jobs
 
-    place = _dataset_ref(root, dataset, store_option)
-    with _session(master, conf, f"verifying {dataset}") as spark:
+    place = call.ref(dataset)
+    with call.session(f"verifying {dataset}") as spark:
         found = jobs.verify(spark, place, checksums=not quick)
-    print_verification(dataset, found, json=json)
+    print_verification(dataset, found, json=call.json)
 
 
-@app.command("expire")
-def expire(
-    dataset: str = DATASET,
-    root: str = ROOT,
-    older_than: str | None = EXPIRE_OLDER_THAN,
-    keep: int | None = KEEP,
-    delete: bool = EXPIRE,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
-) -> None:
+@_command("expire", expire)
+def _expire(call: _Call, dataset: str, older_than: str | None, keep: int | None, delete: bool) -> None:
     """Count the snapshots that are too old, or --delete them, in tasks.
 
     As lode expire does. The newest snapshot and tagged ones stay.
@@ -295,101 +317,54 @@ def expire(
     from lode.spark import jobs
 
     limit = expire_limit(older_than, keep)
-    place = open_existing(dataset, root, store_option)
-    with _session(master, conf) as spark, progress(f"expiring {dataset}", "files") as advance:
+    place = open_existing(dataset, call.root, call.store_option)
+    with call.session() as spark, progress(f"expiring {dataset}", "files") as advance:
         done = jobs.expire(spark, place, older_than=limit, keep=keep, dry_run=not delete, progress=advance)
-    print_expired(dataset, done, json=json)
+    print_expired(dataset, done, json=call.json)
 
 
-@app.command("sweep")
-def sweep(
-    dataset: str = DATASET,
-    root: str = ROOT,
-    older_than: str = SWEEP_OLDER_THAN,
-    delete: bool = SWEEP,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
-) -> None:
+@_command("sweep", sweep)
+def _sweep(call: _Call, dataset: str, older_than: str, delete: bool) -> None:
     """List the files of writers that failed, or --delete them, in tasks."""
     from lode.discover import open_damaged
     from lode.spark import jobs
 
     min_age = age_or_time(older_than)
-    place = open_damaged(dataset, open_root(root, store_option))
-    with _session(master, conf) as spark, progress(f"sweeping {dataset}", "objects") as advance:
+    place = open_damaged(dataset, open_root(call.root, call.store_option))
+    with call.session() as spark, progress(f"sweeping {dataset}", "objects") as advance:
         found = jobs.sweep(spark, place, min_age, dry_run=not delete, progress=advance)
-    print_swept(dataset, found, json=json)
+    print_swept(dataset, found, json=call.json)
 
 
-@app.command("compact")
-def compact(
-    dataset: str = DATASET,
-    root: str = ROOT,
-    target_file_size: str = TARGET_FILE_SIZE,
-    sort_by: str | None = SORT_BY,
-    where: str | None = WHERE,
-    metadata: list[str] = METADATA,
-    idempotency_key: str | None = KEY,
-    dry_run: bool = DRY_RUN,
-    master: str = _MASTER,
-    conf: list[str] = _SETTING,
-    json: bool = JSON,
-    store_option: list[str] = STORE_OPTION,
+@_command("compact", compact)
+def _compact(
+    call: _Call,
+    dataset: str,
+    target_file_size: str,
+    sort_by: str | None,
+    where: str | None,
+    metadata: list[str],
+    idempotency_key: str | None,
+    dry_run: bool,
 ) -> None:
     """Put the rows of small files into fewer large ones, in tasks."""
-    from lode.spark.change import compact as compact_files
+    from lode.spark.compact import compact as compact_files
 
     said, size = parse_metadata(metadata), file_bytes(target_file_size)
-    place = open_existing(dataset, root, store_option)
-    with _session(master, conf, f"compacting {dataset}") as spark:
+    place = open_existing(dataset, call.root, call.store_option)
+    with call.session(f"compacting {dataset}") as spark:
         change = compact_files(
             place,
             said,
             target_file_bytes=size,
-            sort_by=_names(sort_by) or None,
+            sort_by=names_in("--sort-by", sort_by) or None,
             where=where,
             idempotency_key=idempotency_key,
             dry_run=dry_run,
             spark=spark,
         )
-    print_change(dataset, change, json=json, dry_run=dry_run)
-
-
-@contextmanager
-def _session(master: str, settings: list[str], what: str | None = None) -> Iterator[SparkSession]:
-    """A session of Spark. With ``what``, a sign that work is going on; Spark's own progress is in its UI."""
-    from lode.spark.session import session, stop
-
-    with progress(what, "") if what is not None else nullcontext():
-        spark = session(master, settings=key_values(settings, "--conf"))
-        try:
-            yield spark
-        finally:
-            stop(spark)
-
-
-def _dataset_ref(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> DatasetRef:
-    from lode.spark.dataset_ref import DatasetRef
-
-    given = {f"store.{name}": value for name, value in key_values(options, "--store-option").items()}
-    return DatasetRef(root, dataset, **({"partitionBy": partition_by} if partition_by else {}), **given)
+    print_change(dataset, change, json=call.json, dry_run=dry_run)
 
 
 def _frame(spark: SparkSession, paths: list[str], source: str, options: list[str]) -> DataFrame:
-
     return spark.read.format(source).options(**key_values(options, "--option")).load(paths)
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in text.split(",")] if text else []
-
-
-def _tell(snapshots: Sequence[Snapshot], *, json: bool) -> None:
-    from lode.cli.write import print_commit
-
-    for snapshot in snapshots:
-        print_commit(snapshot.manifest.dataset_id, snapshot, json=json)
-    if not snapshots and not json:
-        print("nothing to do")

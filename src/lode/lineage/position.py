@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lode.dataset import Dataset
     from lode.read.incremental import OnRemoval
     from lode.read.scan import Scan
+    from lode.read.state import Cut
     from lode.reads import SnapshotRef
 
 
@@ -208,7 +209,13 @@ def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
 
 
 def plan_between(
-    dataset: Dataset, start: Position, end: Position, on_removal: OnRemoval = "fail", *, remedy: str = ""
+    dataset: Dataset,
+    start: Position,
+    end: Position,
+    on_removal: OnRemoval = "fail",
+    *,
+    remedy: str = "",
+    cut: Cut | None = None,
 ) -> Scan:
     """The files with the rows that came after ``start`` up to ``end``.
 
@@ -220,12 +227,13 @@ def plan_between(
         end: The position of its last snapshot.
         on_removal: As for ``Dataset.scan``.
         remedy: What to do if the range cannot be read any more.
+        cut: Which of the files, and what of them.
     """
+    plan = dataset._changes.reads.plan
     try:
         if start.snapshot:
-            since, as_of = ExactId(start.snapshot), ExactId(end.snapshot)
-            return dataset.plan(since=since, as_of=as_of, on_removal=on_removal)
-        found = dataset.plan(as_of=ExactId(end.snapshot))
+            return plan(ExactId(start.snapshot), ExactId(end.snapshot), on_removal, cut)
+        found = plan(None, ExactId(end.snapshot), cut=cut)
     except NotFoundError:
         raise replaced(dataset, start, remedy or NEW_CHECKPOINT) from None
     except SnapshotExpiredError as error:

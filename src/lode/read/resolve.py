@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 MAX_CACHED_MANIFESTS: Final = 64
 MAX_CACHED_BYTES: Final = 1 << 20
+MAX_CACHE_BYTES: Final = 4 << 20
 # A pointer is one snapshot id, perhaps with white space around it.
 MAX_POINTER_BYTES: Final = 4096
 GUIDE: Final = "docs/guides/recovering.md"
@@ -198,6 +199,7 @@ class Chain(Generic[M]):
     has_segments: bool = False
     # Not an LRUCache: each commit puts its manifest here, and that one's methods are written in Python.
     _cached: dict[str, bytes] = field(default_factory=dict)
+    _cached_bytes: int = 0
     _lock: Lock = field(default_factory=Lock)
 
     def pointer(self) -> bytes | None:
@@ -279,15 +281,22 @@ class Chain(Generic[M]):
         """Keep a published manifest's bytes at hand. They must have been decoded and checked."""
         if len(data) <= MAX_CACHED_BYTES:
             with self._lock:
-                self._cached[snapshot_id] = data
-                if len(self._cached) > MAX_CACHED_MANIFESTS:
-                    del self._cached[next(iter(self._cached))]
+                self._remember(snapshot_id, data)
+
+    def _remember(self, snapshot_id: str, data: bytes) -> None:
+        cached = self._cached
+        if snapshot_id not in cached:
+            self._cached_bytes += len(data)
+            cached[snapshot_id] = data
+        while len(cached) > MAX_CACHED_MANIFESTS or self._cached_bytes > MAX_CACHE_BYTES:
+            self._cached_bytes -= len(cached.pop(next(iter(cached))))
 
     def take_remembered(self, other: Chain[M]) -> None:
         """Keep what another chain of the same history has read."""
         if other.paths == self.paths:
             with self._lock, other._lock:
-                self._cached.update(other._cached)
+                for snapshot_id, data in other._cached.items():
+                    self._remember(snapshot_id, data)
 
     def intent(self, snapshot_id: str) -> EncodedManifest[M] | None:
         """The snapshot's intent, or None if there is none that can be read.

@@ -10,6 +10,7 @@ keeps the definition under which it was written.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -25,7 +26,7 @@ from lode.read.files import count_rows
 from lode.read.lazy_history import LazyHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from lode.codec.components import Components
     from lode.format.manifest import FileRef, Manifest, Removes
@@ -42,6 +43,44 @@ Entry: TypeAlias = "tuple[FileRef, Manifest]"
 CHECKPOINT_STEP: Final = 256
 # A state up to this size is always worth a checkpoint.
 MIN_CHECKPOINT_FILES: Final = 1_000
+# The rows of a manifest of which some files were left out. They are counted when somebody asks.
+UNKNOWN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What of the files of a history is held in memory; everything by default.
+
+    ``only`` says of a path whether the file is held, ``slim`` returns what of it.
+    """
+
+    only: Callable[[str], bool] | None = None
+    slim: Callable[[FileRef], FileRef] | None = None
+
+    def __call__(self, manifest: Manifest) -> Manifest:
+        """A manifest with only some of the files that it adds and removes."""
+        only, slim = self.only, self.slim
+        if only is None and slim is None:
+            return manifest
+        files = manifest.files if only is None else [file for file in manifest.files if only(file.path)]
+        rows, x = manifest.row_count, manifest.x
+        if len(files) != len(manifest.files):
+            counts = [file.stats.row_count for file in files if file.stats is not None]
+            rows = sum(counts) if len(counts) == len(files) else UNKNOWN
+        removes = manifest.removes
+        if only is not None and removes is not None:
+            paths = [path for path in removes.files if only(path)]
+            x = {**(x or {}), "removes": {"partitions": list(removes.partitions), "files": paths}}
+        return msgspec.structs.replace(
+            manifest, files=tuple(files if slim is None else map(slim, files)), row_count=rows, x=x
+        )
+
+
+def _no_file(_path: str) -> bool:
+    return False
+
+
+_NOTHING: Final = Cut(_no_file)
 
 
 class States:
@@ -67,27 +106,37 @@ class States:
             return self._history.up_to(head)
         return LazyHistory(self.fold(head).manifests())
 
-    def fold(
-        self, head: Manifest | None, *, checkpoints: bool = True, only: Callable[[str], bool] | None = None
-    ) -> Fold:
+    def fold(self, head: Manifest | None, *, checkpoints: bool = True, cut: Cut | None = None) -> Fold:
         """The files at a snapshot, ready to be changed by later snapshots.
 
         Args:
             head: The snapshot; None for no files.
             checkpoints: Begin with the newest checkpoint; else the whole history is read.
-            only: Only files whose path this is true for; no others are held in memory.
+            cut: What of each file is held in memory, and of which files. A checkpoint is read whole.
         """
         state = Fold(self._partition_of, self._rows_of)
         if head is None:
             return state
-        base, steps = self._since_checkpoint(head, checkpoints=checkpoints, only=only)
+        base, steps = self._since_checkpoint(head, checkpoints=checkpoints, cut=cut or Cut())
         for manifest in base:
-            state.add(manifest)
+            state.add(manifest if cut is None else cut(manifest))
         for manifest in self._defined(steps[::-1], head):
             if manifest.restores is None:
                 state.apply(manifest)
         state.folded = sum(len(manifest.files) for manifest in steps)
         return state
+
+    def weight(self, head: Manifest) -> int:
+        """The number of files that a fold with checkpoints holds at most. No more than a manifest is held."""
+        total = 0
+
+        def counted(manifest: Manifest) -> Manifest:
+            nonlocal total
+            total += len(manifest.files)
+            return _NOTHING(manifest)
+
+        base, _ = self._since_checkpoint(head, checkpoints=True, cut=counted)
+        return total + sum(len(manifest.files) for manifest in base)
 
     def reduced(self, entries: Iterable[Entry]) -> list[Manifest]:
         """The snapshots that added these files, each with only those of them that follow each other."""
@@ -107,12 +156,19 @@ class States:
                 state = self.fold(target, checkpoints=False)
             yield manifest, partial(_as_checkpoint, state)
 
-    def write_checkpoint(self, head: Manifest) -> None:
-        """Write a checkpoint, best effort, unless it saves little reading for its size."""
+    def write_checkpoint(self, head: Manifest, only: Container[str] | None = None) -> None:
+        """Write a checkpoint, best effort, unless it saves little reading for its size.
+
+        Args:
+            head: The snapshot.
+            only: The paths of all files that are visible there, if they are known. No others are held in
+                memory then.
+        """
         try:
             if REMOVALS not in self._definitions.at(head).features or _replaces_everything(head):
                 return
-            state = self.fold(head)
+            cut = None if only is None else Cut(only.__contains__)
+            state = self.fold(head, checkpoints=only is None, cut=cut)
             if len(state) > max(MIN_CHECKPOINT_FILES, 4 * state.folded):
                 return
             data = encode_checkpoint(head.snapshot_id, state.manifests())
@@ -121,7 +177,7 @@ class States:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
 
     def _since_checkpoint(
-        self, head: Manifest, *, checkpoints: bool, only: Callable[[str], bool] | None = None
+        self, head: Manifest, *, checkpoints: bool, cut: Callable[[Manifest], Manifest]
     ) -> tuple[Iterable[Manifest], list[Manifest]]:
         """The newest known state, and the manifests after it, newest first."""
         steps: list[Manifest] = []
@@ -131,7 +187,7 @@ class States:
             start, current = current, None
             for manifest in self._history.newest_first(start):
                 if _replaces_everything(manifest):
-                    steps.append(manifest if only is None else _with_only(manifest, only))
+                    steps.append(cut(manifest))
                     return (), steps
                 if checkpoints and is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
@@ -144,7 +200,7 @@ class States:
                     current = self._restored(manifest, manifest.restores)
                     steps.append(manifest)
                     break
-                steps.append(manifest if only is None else _with_only(manifest, only))
+                steps.append(cut(manifest))
         return (), steps
 
     def _defined(self, steps: list[Manifest], head: Manifest) -> list[Manifest]:
@@ -204,24 +260,13 @@ def reduced(entries: Iterable[Entry], rows_of: Callable[[Manifest, FileRef], int
         pairs = list(group)
         manifest = pairs[0][1]
         files = tuple(file for file, _ in pairs)
-        if len(files) != len(manifest.files):
+        if len(files) != len(manifest.files) or manifest.row_count == UNKNOWN:
             rows = sum(
                 rows_of(manifest, file) if file.stats is None else file.stats.row_count for file in files
             )
             manifest = msgspec.structs.replace(manifest, files=files, row_count=rows)
         found.append(manifest)
     return found
-
-
-def _with_only(manifest: Manifest, only: Callable[[str], bool]) -> Manifest:
-    """A manifest with only some of the files that it adds and removes."""
-    files = [file for file in manifest.files if only(file.path)]
-    removes = manifest.removes
-    if removes is None or manifest.x is None:
-        return msgspec.structs.replace(manifest, files=files)
-    paths = [path for path in removes.files if only(path)]
-    removed = {"partitions": list(removes.partitions), "files": paths}
-    return msgspec.structs.replace(manifest, files=files, x={**manifest.x, "removes": removed})
 
 
 class Fold:
@@ -283,7 +328,8 @@ class Fold:
         for path in self.matching(removes):
             file, manifest = self._files[path]
             files += 1
-            rows += manifest.row_count if len(manifest.files) == 1 else self._rows_of(manifest, file)
+            known = len(manifest.files) == 1 and manifest.row_count != UNKNOWN
+            rows += manifest.row_count if known else self._rows_of(manifest, file)
             size += file.size_bytes
         # Foreign counts may add up to more than a manifest can say.
         return Removed(files, min(rows, MAX_COUNT), min(size, MAX_COUNT))

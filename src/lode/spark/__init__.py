@@ -3,7 +3,8 @@
 from lode.extras import needs
 
 with needs("lode.spark", "spark"):
-    from lode.spark.change import compact, delete, merge, overwrite
+    from lode.spark.change import delete, merge, overwrite
+    from lode.spark.compact import compact
     from lode.spark.dataset_ref import DatasetRef
     from lode.spark.read import read
     from lode.spark.session import session

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.change import compact as compacts
 from lode.change import delete as deletes
 from lode.change import merge as merges
 from lode.change import overwrite as overwrites
@@ -158,41 +157,6 @@ def merge(
         )
     finally:
         rows.close()
-
-
-def compact(
-    dataset: Dataset,
-    metadata: dict[str, Any] | None = None,
-    *,
-    target_file_bytes: int | None = None,
-    sort_by: Sequence[str] | None = None,
-    where: pc.Expression | str | None = None,
-    idempotency_key: IdempotencyKey | None = None,
-    dry_run: bool = False,
-    spark: SparkSession | None = None,
-) -> Change:
-    """Put the rows of small files into fewer large ones: ``Dataset.compact``, with files written in tasks.
-
-    Args:
-        dataset: On a store that the executors can reach.
-        metadata: As for ``Dataset.compact``, as all others.
-        target_file_bytes: The size of the new files; 128 MiB by default.
-        sort_by: Columns by which the rows of each new file are sorted.
-        where: Only files that may have rows for which this is true.
-        idempotency_key: A second call under it runs no job.
-        dry_run: Only report what would change.
-        spark: The session. Default: the active one.
-    """
-    return compacts.compact(
-        reachable(dataset)._changes.with_workers(TaskWorkers(spark)),
-        metadata,
-        target_file_bytes=target_file_bytes,
-        sort_by=sort_by,
-        where=where,
-        idempotency_key=idempotency_key,
-        dry_run=dry_run,
-        progress=None,
-    )
 
 
 class _Frame(overwrites.NewRows):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
@@ -21,13 +23,15 @@ from lode.spark.filters import together
 from lode.spark.options import Options, dataset_of, removal_option
 from lode.spark.schema import arrow_schema, check_names, is_special, projected, scan_schema, spark_schema
 from lode.spark.session import is_connect, setting_before, temporary_setting
+from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, plan_splits
+from lode.spark.spread import work_frame
 from lode.spark.where import conditions_in
 from lode.spark.write import quoted
 from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -128,6 +132,39 @@ def read(
     if where is not None:
         df = df.where(where)
     return df if found is chosen else df.select(*(quoted(name) for name in chosen.names))
+
+
+def frame_of(spark: SparkSession, scan: Scan, struct: StructType, options: Options) -> DataFrame:
+    """The rows of a plan. Unlike ``read``, nothing is planned again, neither here nor in another process.
+
+    Args:
+        spark: The session.
+        scan: The plan.
+        struct: The columns.
+        options: Of ``format("lode")``.
+    """
+    schema = arrow_schema(struct)
+    if not scan.paths or _obstacle(spark, scan, schema) is None:
+        paths = [_hadoop_path(scan.store, path) for path in scan.paths]
+        return _native(spark, paths, struct, trust_statistics=False)
+    reader = PieceReader(
+        scan.store, scan.components, schema, batch_rows=options.number("batchRows") or BATCH_ROWS
+    )
+    size = options.size("splitBytes", SPLIT_BYTES)
+    splits = plan_splits(scan, split_bytes=size, splittable=reader.splittable)
+    return work_frame(spark, [split.pieces for split in splits]).mapInArrow(_ReadPieces(reader), struct)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadPieces:
+    """Reads the pieces that it is given as rows."""
+
+    reader: PieceReader
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for work in batch.column(0):
+                yield from self.reader.read(pickle.loads(work.as_py()))
 
 
 def _is_small(spark: SparkSession, scan: Scan) -> bool:

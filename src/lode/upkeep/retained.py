@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lode.definition import REMOVALS
+from lode.read.state import Cut
 from lode.read.tags import load_tags, missing_target
 from lode.upkeep.share import ALL, Share
 
@@ -82,7 +83,7 @@ def retained(
         raise chain.damaged(newest.snapshot_id, f"has the floor {floor}, which is not in history")
     for snapshot_id in dict.fromkeys([lowest.snapshot_id, *restored, *tagged]):
         manifest = chain.ancestor(snapshot_id, newest.snapshot_id)
-        kept |= found.states.fold(manifest, checkpoints=False, only=share.has).paths
+        kept |= found.states.fold(manifest, checkpoints=False, cut=Cut(share.has)).paths
     return Retained(floor, frozenset(earlier - kept), tuple(below), tagged, lowest)
 
 
