@@ -127,7 +127,7 @@ def test_a_key_is_of_the_last_commit_of_a_compaction_in_shares(spark: SparkSessi
 
 
 class Died(BaseException):
-    """Stands for the end of the driver's process: nothing after it runs."""
+    """Ends the work of the driver where it is. Only ``finally`` blocks run after it."""
 
 
 def dying_after(jobs: int) -> Callable[..., Any]:
