@@ -1,7 +1,11 @@
-"""A crowd of writers on an object store: how many commits one pointer takes, and what they ask for."""
+"""A crowd of writers on an object store: how many commits one pointer takes, and what they ask for.
+
+``python -m benchmarks.scaling.crowd 10000`` simulates so many, without peers and in about an hour.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -69,10 +73,17 @@ class CrowdAxis:
         ]
 
 
-def simulate(writers: int, *, warm: int, watched: int, seed: int = 0) -> Crowd:
+def simulate(writers: int, *, warm: int, watched: int, seed: int = 0, shows: bool = False) -> Crowd:
     """Let writers commit to one dataset, each to its own partition and again as soon as it is done.
 
     After ``warm`` commits, when the start is forgotten, ``watched`` more are counted.
+
+    Args:
+        writers: How many.
+        warm: Commits before those that count.
+        watched: Commits that count.
+        seed: Of the times that requests take.
+        shows: Print the progress.
     """
     time = VirtualTime(seed)
     store = VirtualStore(MemoryStore(now_ns=lambda: 0), time)
@@ -86,8 +97,15 @@ def simulate(writers: int, *, warm: int, watched: int, seed: int = 0) -> Crowd:
         while len(marks) <= warm + watched:
             dataset.write([{"writer": number}])
             marks.append((time.now, store.reads, store.writes))
+            if shows and len(marks) % writers == 0:
+                print(f"{len(marks):,} commits, {time.now:.0f} s", file=sys.stderr, flush=True)
         time.end()
 
     time.run([partial(write, number) for number in range(writers)])
     seconds, reads, writes = (after - before for before, after in zip(marks[warm], marks[-1], strict=True))
     return Crowd(watched / seconds, reads / watched, writes / watched)
+
+
+if __name__ == "__main__":
+    size = int(sys.argv[1])
+    print(simulate(size, warm=2 * size, watched=2 * size, shows=True))

@@ -11,6 +11,7 @@ import pytest
 
 import lode
 from lode.errors import OutcomeUnknownError
+from lode.format.manifest import MAX_CROWD
 from lode.runtime import Runtime
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
@@ -500,6 +501,13 @@ def test_a_leader_that_does_not_know_how_many_come_waits_the_whole_time() -> Non
     assert next(contention.gathering(1))[0] == pytest.approx(
         sum(pause for pause, _ in list(contention.gathering(2))[:5]), rel=0.1
     )
+
+
+def test_no_manifest_can_make_a_leader_or_a_member_wait_for_minutes() -> None:
+    contention = Clock().contention()
+    contention.observe_write(MAX_PAUSE_SECONDS)
+    assert sum(pause for pause, _ in contention.gathering(MAX_CROWD)) < 60
+    assert next(iter(contention.pauses(MAX_CROWD, 5, late=False))) < 60
 
 
 def test_no_slot_can_make_a_leader_wait_long() -> None:

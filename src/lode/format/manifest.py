@@ -245,7 +245,7 @@ class _Extension(msgspec.Struct, gc=False):
 
 
 # The largest crowd that writers prepare for.
-MAX_CROWD: Final = 1024
+MAX_CROWD: Final = 16_384
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
 _TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
 
@@ -277,7 +277,7 @@ def group_of(extension: dict[str, Any] | None) -> GroupPlace:
 
 
 def crowd_of(extension: dict[str, Any] | None) -> int:
-    """How many writers are expected after a commit, by its group and those shortly before; at most 1,024."""
+    """How many writers are expected after a commit, by its group and those shortly before; at most 16,384."""
     found = (extension or {}).get("crowd", 0)
     return min(max(found if isinstance(found, int) else 0, group_of(extension).size), MAX_CROWD)
 
