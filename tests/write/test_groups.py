@@ -50,6 +50,7 @@ HEAD_ID = snapshot_id(HEAD)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """As few slots and looks as the writers need: a wait of any length is one of the interleavings."""
     monkeypatch.setattr(group, "SPARE_SLOTS", 0)
+    monkeypatch.setattr(group, "UNKNOWN_SLOTS", 2)
     monkeypatch.setattr(group, "MAX_CROWD", 1)
     monkeypatch.setattr(recovery, "GROUP_LOOKS", 0)
     monkeypatch.setattr(contention, "MIN_GROUP", 2)
@@ -125,6 +126,21 @@ def two(**options: Any) -> tuple[dict[str, Actor], dict[str, bytes]]:
     return {name: prepared(n, initial, append=True, **options) for name, n in (("a", 1), ("b", 2))}, initial
 
 
+def beginning() -> tuple[dict[str, Actor], dict[str, bytes]]:
+    """Two writers after a commit that was rebased so often that a crowd of unknown size begins."""
+    initial = {path: _rebased(data) if path.endswith(".json") else data for path, data in crowd(1).items()}
+    return {name: prepared(n, initial, append=True) for name, n in (("a", 1), ("b", 2))}, initial
+
+
+def _rebased(data: bytes) -> bytes:
+    document = json.loads(data)
+    if "snapshot_id" not in document:
+        return data
+    del document["x"]["group"]
+    document["x"]["rebases"] = contention.MIN_REBASES
+    return json.dumps(document).encode()
+
+
 def group_sizes(store: Contents) -> set[int]:
     return {each.group.size for each in published(store) if each.snapshot_id != HEAD_ID}
 
@@ -153,6 +169,11 @@ def test_a_reader_beside_a_group_needs_few_reads_and_sees_all_that_was_acknowled
 def test_a_group_survives_a_crash_and_an_answer_that_does_not_come(delayed: bool) -> None:
     recovery = writer(9, append=True)
     explored(WHOLE, *two(), crashes=1, unknown=1, delayed=delayed, recovery=recovery)
+
+
+def test_a_crowd_that_begins_survives_a_crash_though_a_draft_is_in_two_slots() -> None:
+    report = explored(WHOLE, *beginning(), crashes=1, recovery=writer(9, append=True))
+    assert sizes(report) == {1, 2}
 
 
 def test_a_group_survives_calls_that_fail() -> None:

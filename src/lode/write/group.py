@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 # Slots of the first level beyond those for the expected writers.
 SPARE_SLOTS: Final = 6
+# And those for a crowd that begins, whose size nobody knows.
+UNKNOWN_SLOTS: Final = 8
 # How many of these are for writers that came too late for the last group.
 MIN_LATE_SLOTS: Final = 3
 # How many slots of a level a writer tries.
@@ -94,7 +96,7 @@ class Groups(Generic[M]):
         many of this one are taken, so a group can grow at once, and a small one costs few reads.
         """
         size = head.crowd
-        levels = [range(size + size // 4 + SPARE_SLOTS)]
+        levels = [range(size + size // 4 + SPARE_SLOTS + (0 if size > 1 else UNKNOWN_SLOTS))]
         while levels[-1].stop < MAX_CROWD:
             levels.append(range(levels[-1].stop, 2 * levels[-1].stop))
         return levels
@@ -127,15 +129,23 @@ class Groups(Generic[M]):
         # Not synced: after a power cut no leader is left to read it.
         volatile = self._publisher.volatile
         put = volatile.put_volatile if volatile else self._store.put
-        for slot in self._choices(draft, head, late=late):
+
+        def take(slot: int) -> bool:
             try:
-                put(self._chain.paths.slot(head.id, slot), data)
+                put(self._chain.paths.slot(head.id or "", slot), data)
             except PathExistsError:
-                continue
+                return False
             except OutcomeUnknownError:
                 pass  # it may be there, and any writer may lead
-            return slot
-        return None
+            return True
+
+        choices = self._choices(draft, head, late=late)
+        # When a crowd begins, all try to lead and most cannot. A leader takes a draft in two slots once.
+        first = list(islice(choices, 2 if head.crowd <= 1 else 1))
+        for slot, taken in zip(first, self._runtime.each_small(take, first), strict=True):
+            if taken:
+                return slot
+        return next(filter(take, choices), None)
 
     def arrange(self, draft: Draft[M], head: Head[M], slot: int | None = None) -> EncodedManifest[M] | None:
         """Place the draft behind those that wait for the same head; None if it is the only one.
@@ -232,7 +242,8 @@ class Groups(Generic[M]):
                 for pause, enough in self._contention.gathering(expected):
                     self._runtime.sleep(max(pause - looked, 0) + patience)
                     looked = patience = 0
-                    if add(found, slots) >= enough:
+                    add(found, slots)
+                    if sum(found.get(slot) is not None for slot in range(expected)) + 1 >= enough:
                         break
                     slots = range(expected + len(self._late_slots(head)))
             taken = add(found, [slot for slot in level if slot not in found])
