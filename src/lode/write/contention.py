@@ -45,13 +45,14 @@ MAX_GROUP_SECONDS: Final = 20.0
 # When a leader looks whether all members are there, and how long it waits for them, as parts of that.
 EARLY: Final = (0.25, 0.1, 0.1, 0.1)
 GATHER: Final = 1.0
-# When a member looks for the result, as parts of that too. If the result is there at the first look, it looks
-# a bit sooner in the next group.
+# When a member looks for the result, as parts of that too. In the next group it looks after this part of its
+# last wait, but not more than so many requests sooner.
 FIRST_LOOK: Final = 0.9
-SOONER: Final = 0.85
-NEXT_LOOK: Final = 0.08
-NEXT_LOOKS: Final = 14
-LATE_LOOKS: Final = 18
+SOONER: Final = 0.7
+MAX_SOONER: Final = 3
+NEXT_LOOK: Final = 0.12
+NEXT_LOOKS: Final = 10
+LATE_LOOKS: Final = 13
 # How many writes a member needs from the head to its slot.
 WRITES_BEFORE_SLOT: Final = 3
 # How long a leader waits again while many members are missing, and how often.
@@ -168,10 +169,8 @@ class Contention:
 
     def observe_wait(self, seconds: float, looks: int) -> None:
         """Record how long this process waited for a group, and how often it had looked in vain."""
-        if looks or self._wait is None:
-            self._wait = seconds
-        else:
-            self._wait *= SOONER
+        waited = seconds if looks or self._wait is None else self._wait
+        self._wait = max(SOONER * waited, waited - MAX_SOONER * self.request_seconds)
 
     def _first_pause(self, work: float) -> float:
         if self._wait is not None:
