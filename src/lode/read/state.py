@@ -43,7 +43,7 @@ Entry: TypeAlias = "tuple[FileRef, Manifest]"
 CHECKPOINT_STEP: Final = 256
 # A state up to this size is always worth a checkpoint.
 MIN_CHECKPOINT_FILES: Final = 1_000
-# The rows of a manifest of which some files were left out. They are counted when somebody asks.
+# The rows of a manifest of which some files were left out. They are counted on demand.
 UNKNOWN: Final = -1
 
 

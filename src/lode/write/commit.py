@@ -58,7 +58,7 @@ logger = logging.getLogger("lode.commit")
 # store from spinning for ever. docs/design/commit.md has the measurement.
 MAX_REBASES: Final = 10_000
 
-# At every which look for its group a member reads the pointer instead of its own manifest.
+# Every fourth look of a member reads the pointer instead of its own manifest.
 POINTER_LOOK: Final = 4
 
 M = TypeVar("M", bound=AnyManifest)
@@ -320,7 +320,7 @@ class Committer(Generic[M]):
         return False
 
     def _declare_and_ask(self, draft: Draft[M], base: Head[M], tally: _Tally) -> None:
-        """Declare the draft, and beside that upload its files and ask for a turn, or look who has asked."""
+        """Declare the draft. At the same time upload its files, and ask for a turn or look for requests."""
         requests = self._requests
         uploads = draft.uploads.pending() if draft.uploads is not None else []
         steps: list[Callable[[], bool | None]] = [*uploads, partial(self._declare, draft, base)]

@@ -38,9 +38,10 @@ MAX_CROWD_AGE_SECONDS: Final = 2.0
 MAX_CROWD_AGE_GROUPS: Final = 5
 # In a crowd, for how many writes after it was read a head is probably still the newest.
 MAX_FRESH_WRITES: Final = 3
-# How long a group takes, in writes: what does not depend on its size, and for each 64 members. And at most.
+# How long a group takes, in writes: a constant part, and a part for each 64 members, which a leader serves at
+# a time. And its upper limit.
 WRITES_PER_GROUP: Final = 7
-WRITES_PER_MEMBER: Final = 3.5
+WRITES_PER_BATCH: Final = 3.5
 MAX_GROUP_SECONDS: Final = 20.0
 # When a leader looks whether all members are there, and how long it waits for them, as parts of that.
 EARLY: Final = (0.25, 0.1, 0.1, 0.1)
@@ -181,7 +182,7 @@ class Contention:
 
     def _work(self, crowd: int) -> float:
         """How long a group of this size takes. Bounded, because the size is what a manifest claims."""
-        writes = WRITES_PER_GROUP + WRITES_PER_MEMBER * crowd / PARALLEL_SMALL_REQUESTS
+        writes = WRITES_PER_GROUP + WRITES_PER_BATCH * crowd / PARALLEL_SMALL_REQUESTS
         return min(self.request_seconds * writes, MAX_GROUP_SECONDS)
 
     @contextmanager

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 # Slots of the first level beyond those for the expected writers.
 SPARE_SLOTS: Final = 6
-# And those for a crowd that begins, whose size nobody knows.
+# Further slots when a crowd begins: its size is unknown then.
 UNKNOWN_SLOTS: Final = 8
 # How many of these are for writers that came too late for the last group.
 MIN_LATE_SLOTS: Final = 3
@@ -235,7 +235,7 @@ class Groups(Generic[M]):
             if own == LEADER and not level.start:
                 # Members that return have the first slots. Newcomers that are not there at the first look
                 # wait for the next group.
-                slots = level
+                slots, returning = level, range(expected)
                 began = self._runtime.monotonic()
                 patience = self._contention.patience if self._requests.leader_is_asked(head) else 0
                 looked = self._runtime.monotonic() - began
@@ -243,7 +243,7 @@ class Groups(Generic[M]):
                     self._runtime.sleep(max(pause - looked, 0) + patience)
                     looked = patience = 0
                     add(found, slots)
-                    if sum(found.get(slot) is not None for slot in range(expected)) + 1 >= enough:
+                    if sum(found.get(slot) is not None for slot in returning) + 1 >= enough:
                         break
                     slots = range(expected + len(self._late_slots(head)))
             taken = add(found, [slot for slot in level if slot not in found])
