@@ -7,12 +7,13 @@ thousands of writers fit on one core, nothing depends on how busy the machine is
 from __future__ import annotations
 
 import random
-import threading
 from contextlib import suppress
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
+
+from greenlet import getcurrent, greenlet
 
 from lode.runtime import PARALLEL_REQUESTS, PARALLEL_SMALL_REQUESTS, Runtime
 from lode.store.wrappers import StoreWrapper
@@ -32,82 +33,86 @@ WRITE = 0.030
 SPREAD = 0.5
 
 _WRITES = frozenset({"put", "compare_and_swap", "delete", "open_writer", "commit"})
-_STACK = 256 << 10
 
 
 class Over(BaseException):
     """Enough was seen. It is no Exception, so that nothing on the way out holds it up."""
 
 
+class _Program(greenlet):
+    """One of the programs that run beside each other, or a part of one that does its requests in parallel."""
+
+    part = False
+
+
 class VirtualTime:
-    """A clock that jumps to the next thing that happens."""
+    """A clock that jumps to the next thing that happens.
+
+    Programs are greenlets: to switch between threads takes longer than what they compute.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self.now = 0.0
         self.chance = random.Random(seed)
         self._over = False
-        self._waiting: list[tuple[float, int, threading.Lock]] = []
+        self._waiting: list[tuple[float, int, greenlet]] = []
         self._turns = count()
-        self._mine = threading.local()
+        self._clock = getcurrent()
 
     def run(self, programs: Sequence[Callable[[], object]]) -> None:
         """Run the programs beside each other until all of them have ended, or ``end`` was called."""
-        usual = threading.stack_size(_STACK)
-        threads = []
+        self._clock = getcurrent()
         for program in programs:
-            gate = _closed()
-            heappush(self._waiting, (self.now, next(self._turns), gate))
-            threads.append(threading.Thread(target=self._live, args=(program, gate)))
-            threads[-1].start()
-        threading.stack_size(usual)
-        self._wake_next()
-        for thread in threads:
-            thread.join()
+            self._start(program)
+        try:
+            while self._waiting and not self._over:
+                self.now, _, woken = heappop(self._waiting)
+                woken.switch()
+        finally:
+            self._over = True
+            # One that was stopped may be waiting a second time: for the parts of its work.
+            while self._waiting:
+                _, _, stopped = heappop(self._waiting)
+                if not stopped.dead:
+                    stopped.throw(Over)
 
     def sleep(self, seconds: float) -> None:
         """Wait in virtual time."""
         if self._over:
             raise Over
-        gate: threading.Lock = self._mine.gate
-        heappush(self._waiting, (self.now + seconds, next(self._turns), gate))
-        self._wake_next()
-        gate.acquire()
-        if self._over:
-            raise Over
+        self._wake(getcurrent(), seconds)
+        self._wait()
 
     def each(
         self, task: Callable[[T], R], items: Iterable[T], *, parallel: int = PARALLEL_REQUESTS
     ) -> list[R]:
         """Run ``task`` over the items, several at once, as the library does with its threads."""
         work = list(enumerate(items))
-        if len(work) < 2 or getattr(self._mine, "worker", False):
+        caller = getcurrent()
+        if len(work) < 2 or getattr(caller, "part", False):
             return [task(item) for _, item in work]
         results: dict[int, R] = {}
+        errors: list[Exception] = []
         queue = iter(work)
         running = min(len(work), parallel)
-        gate: threading.Lock = self._mine.gate
 
         def labour() -> None:
             nonlocal running
-            self._mine.worker = True
             try:
                 for place, item in queue:
                     results[place] = task(item)
+            except Exception as error:
+                errors.append(error)
             finally:
                 running -= 1
                 if not running:
-                    heappush(self._waiting, (self.now, next(self._turns), gate))
+                    self._wake(caller)
 
-        usual = threading.stack_size(_STACK)
         for _ in range(running):
-            own = _closed()
-            heappush(self._waiting, (self.now, next(self._turns), own))
-            threading.Thread(target=self._live, args=(labour, own), daemon=True).start()
-        threading.stack_size(usual)
-        self._wake_next()
-        gate.acquire()
-        if self._over:
-            raise Over
+            self._start(labour, part=True)
+        self._wait()
+        if errors:
+            raise errors[0]
         return [results[place] for place, _ in work]
 
     def end(self) -> None:
@@ -130,17 +135,27 @@ class VirtualTime:
             background=lambda _: None,
         )
 
-    def _live(self, program: Callable[[], object], gate: threading.Lock) -> None:
-        self._mine.gate = gate
-        gate.acquire()
+    def _start(self, program: Callable[[], object], *, part: bool = False) -> None:
+        started = _Program(_until_over(program), self._clock)
+        started.part = part
+        self._wake(started)
+
+    def _wake(self, program: greenlet, seconds: float = 0.0) -> None:
+        heappush(self._waiting, (self.now + seconds, next(self._turns), program))
+
+    def _wait(self) -> None:
+        """Let others run until this program is woken."""
+        if self._over:
+            raise Over
+        self._clock.switch()
+
+
+def _until_over(program: Callable[[], object]) -> Callable[[], None]:
+    def run() -> None:
         with suppress(Over):
             program()
-        if self._waiting:
-            self._wake_next()
 
-    def _wake_next(self) -> None:
-        self.now, _, gate = heappop(self._waiting)
-        gate.release()
+    return run
 
 
 class VirtualStore(StoreWrapper):
@@ -171,9 +186,3 @@ class VirtualStore(StoreWrapper):
         chance = self._time.chance.uniform(1 - self._spread, 1 + self._spread)
         self._time.sleep(self._seconds[writing] * chance)
         return call()
-
-
-def _closed() -> threading.Lock:
-    gate = threading.Lock()
-    gate.acquire()
-    return gate

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lode
 from lode.errors import NotFoundError, SnapshotConflictError, TransactionClosedError
 from lode.format.group import decode_group
+from lode.read import resolve
 from lode.store.memory import MemoryStore
-from lode.store.wrappers import StoreWrapper
+from lode.store.wrappers import CountingStore, StoreWrapper
 from lode.testing.explore import Report, Scenario, Violation, explore
 from lode.testing.protocol import (
     SPLIT,
@@ -20,6 +23,7 @@ from lode.testing.protocol import (
     published,
     reader,
     snapshot_id,
+    still,
     sweeper,
     writer,
 )
@@ -379,6 +383,64 @@ def test_a_leader_that_version_0_1_published_with_its_group_is_accepted() -> Non
     assert report.endings[0].view.returned == {"c": snapshot_id(3)}
 
 
+def stored(contents: Mapping[str, bytes]) -> MemoryStore:
+    store = MemoryStore()
+    for path, data in contents.items():
+        store.put(path, data)
+    return store
+
+
+def swap_group(store: MemoryStore, initial: Mapping[str, bytes], together: Contents, leader: str) -> None:
+    """Bring a store to the moment when all of a group but the manifest of its leader is there."""
+    for path, data in together.items():
+        if path.endswith("/latest"):
+            store.compare_and_swap(path, initial[path], data)
+        elif path not in initial and path != leader:
+            store.put(path, data)
+
+
+class Distant(CountingStore):
+    """A store whose requests take their time."""
+
+    nearby = False
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_writer_reads_a_large_group_only_if_it_has_to_publish_it(
+    monkeypatch: pytest.MonkeyPatch, is_published: bool
+) -> None:
+    actors, initial = two()
+    together = next(
+        each.view.store
+        for each in explored(WHOLE, actors, initial).endings
+        if 2 in group_sizes(each.view.store)
+    )
+    id = together["datasets/d/latest"].decode()
+    leader, intent = (f"datasets/d/snapshots/{id}/{name}.json" for name in ("manifest", "intent"))
+    monkeypatch.setattr(resolve, "LARGE_INTENT_BYTES", len(together[intent]) - 1)
+    monkeypatch.setattr(recovery, "GROUP_LOOKS", 3)
+    inner = stored(initial)
+    before_the_leader: list[tuple[str, str]] = []
+
+    def sleep(_: float) -> None:
+        if ("get_range", intent) in store.events and not inner.exists(leader):
+            before_the_leader[:] = store.events
+            if is_published:
+                inner.put(leader, together[leader])
+
+    store = Distant(inner)
+    waiting = lode.Dataset("d", store, runtime=replace(still(3), sleep=sleep))
+    waiting.transaction().abort()  # it knows the head before the group
+    swap_group(inner, initial, together, leader)
+    store.reset()
+    own = waiting.write(b"c", on_conflict="append")
+    assert own.parent_id == id
+    assert inner.get(leader) == together[leader]
+    assert before_the_leader
+    assert ("get", intent) not in before_the_leader
+    assert (("put", leader) in store.events) is not is_published
+
+
 def test_a_retry_under_the_key_of_a_member_publishes_its_group_before_it_returns() -> None:
     initial = crowd(2)
     actors = {
@@ -393,16 +455,10 @@ def test_a_retry_under_the_key_of_a_member_publishes_its_group_before_it_returns
         if found.snapshot_id == IDS["a"] and found.group.leader == IDS["b"]
     )
     leader = f"datasets/d/snapshots/{IDS['b']}/manifest.json"
-    store = MemoryStore()
-    for path, data in initial.items():
-        store.put(path, data)
+    store = stored(initial)
     retrying = dataset(store, 3)
     retrying.transaction().abort()  # it knows the head before the group
-    for path, data in together.items():
-        if path.endswith("/latest"):
-            store.compare_and_swap(path, initial[path], data)
-        elif path not in initial and path != leader:
-            store.put(path, data)
+    swap_group(store, initial, together, leader)
     with retrying.transaction(idempotency_key="k", on_conflict="append") as transaction:
         assert transaction.commit().id == IDS["a"]
     assert store.exists(leader)

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 MAX_CACHED_MANIFESTS: Final = 64
 MAX_CACHED_BYTES: Final = 1 << 20
 MAX_CACHE_BYTES: Final = 4 << 20
+# An intent of this size is not read by a writer that only waits for its group.
+LARGE_INTENT_BYTES: Final = 256 << 10
 # A pointer is one snapshot id, perhaps with white space around it.
 MAX_POINTER_BYTES: Final = 4096
 GUIDE: Final = "docs/guides/recovering.md"
@@ -310,6 +312,26 @@ class Chain(Generic[M]):
         except NotFoundError:
             return None
 
+    def _start_of_intent(self, snapshot_id: str) -> tuple[EncodedManifest[M] | None, int]:
+        """The snapshot's intent, unless it is large, and about how many members its group has.
+
+        The intent of a large group has megabytes. Thousands of writers may wait for that group, and only one
+        that publishes it needs them.
+        """
+        path = self.paths.intent(self._checked_id(snapshot_id))
+        try:
+            start = self.store.get_range(path, 0, LARGE_INTENT_BYTES)
+            ids = start.count(b'"snapshot_id"')
+            if len(start) == LARGE_INTENT_BYTES and ids > 1:
+                return None, ids * self.store.head(path).size // len(start)
+        except NotFoundError:
+            return None, 1
+        if len(start) == LARGE_INTENT_BYTES:
+            intent = self.intent(snapshot_id)
+        else:
+            intent = self.decode_intent(start, path, snapshot_id)
+        return intent, 1 if intent is None else len(intent.before) + 1
+
     def decode_intent(self, data: bytes, path: str, snapshot_id: str) -> EncodedManifest[M] | None:
         """The snapshot of an intent with the other members of its group; None if it cannot be read."""
         try:
@@ -330,11 +352,18 @@ class Chain(Generic[M]):
             raise NotFoundError(f"{self.name} has no snapshot {snapshot_id!r} in {self.store.url}")
         return found
 
-    def resolve(self, *, pointer: bytes | _Unread | None = UNREAD) -> Head[M]:
+    def resolve(
+        self,
+        *,
+        pointer: bytes | _Unread | None = UNREAD,
+        wait_for_group: Callable[[bytes, int], None] | None = None,
+    ) -> Head[M]:
         """Find the newest visible snapshot: two reads, a few more while a writer is committing.
 
         Args:
             pointer: The pointer's content if the caller has just read it.
+            wait_for_group: Called once if the pointer names an unpublished group, with the pointer and about
+                how many members the group has.
         """
         while True:
             if isinstance(pointer, _Unread):
@@ -345,7 +374,14 @@ class Chain(Generic[M]):
             published = self.manifest(snapshot_id)
             if published is not None:
                 return head_at(pointer, published)
-            intent = self.intent(snapshot_id)
+            if wait_for_group is not None:
+                intent, size = self._start_of_intent(snapshot_id)
+                if size > 1:
+                    wait_for_group(pointer, size)
+                    wait_for_group = None
+                    continue
+            else:
+                intent = self.intent(snapshot_id)
             if intent is not None:
                 parent = intent.follows
                 return head_at(pointer, self._before(intent, parent) if parent else None, intent)

@@ -50,15 +50,11 @@ class HeadRecovery(Generic[M]):
             may_owe: Whether this snapshot may be published later, by ``publish_owed``. Its writer has
                 probably done that by then.
         """
-        head = self._chain.resolve(pointer=UNREAD if pointer is None else pointer)
+        head = self._chain.resolve(
+            pointer=UNREAD if pointer is None else pointer,
+            wait_for_group=None if self._publisher.nearby else self.wait_for_group,
+        )
         pending = head.pending
-        if pending is not None and pending.before:
-            # A group may take megabytes, and thousands of writers may wait for it: it is not kept meanwhile.
-            value, size = head.pointer, len(pending.before)
-            del head, pending
-            self.wait_for_group(value, size)
-            head = self._chain.resolve(pointer=value)
-            pending = head.pending
         if pending is None:
             return head
         if may_owe is not None and not self._publisher.nearby and may_owe(pending):
