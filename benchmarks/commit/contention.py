@@ -43,7 +43,7 @@ def tables(options: Options) -> list[Table]:
         found += [_rates(where, said, by_writers), *by_writers.values()]
     # On this machine a request takes as long as the processors are busy. Elsewhere it takes its time.
     said = f"S3 (moto), answers {DISTANCE * 1000:.0f} ms late"
-    return [*found, _contend(options, "far", said, _on_far_s3, 8 if options.quick else MANY)]
+    return [*found, _contend(options, "far", said, on_far_s3, 8 if options.quick else MANY)]
 
 
 def _contend(options: Options, where: str, said: str, setting: Setting, writers: int) -> Table:
@@ -90,7 +90,8 @@ def _on_s3(options: Options) -> Iterator[tuple[Place, Callable[[], int] | None]]
 
 
 @contextmanager
-def _on_far_s3(options: Options) -> Iterator[tuple[Place, Callable[[], int] | None]]:
+def on_far_s3(options: Options) -> Iterator[tuple[Place, Callable[[], int] | None]]:
+    """A bucket whose answers come late, and a way to count what its server was asked."""
     with _on_s3(options) as (near, requests):
         address, _, port = (near.endpoint or "").rpartition(":")
         with far(int(port)) as listens:

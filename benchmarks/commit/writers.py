@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from benchmarks.peers.contender import Contender, Handle, Place
 
 ROWS = 1000
-# How long the last writer may need to be ready, and to stop after the cap.
+# How many seconds the last writer may need to be ready, and to stop after the cap: at least, and for each.
 _PATIENCE = 60.0
+_PATIENCE_EACH = 3.0
 _NEVER = float("inf")
 
 
@@ -34,6 +35,10 @@ class Race:
     writers: int
     commits: int
     cap: float
+
+    @property
+    def patience(self) -> float:
+        return max(_PATIENCE, _PATIENCE_EACH * self.writers)
 
 
 @dataclass(slots=True)
@@ -60,11 +65,11 @@ def compete(each: Contender, place: Place, race: Race) -> list[Work]:
     try:
         for process in processes:
             process.start()
-        work: list[Work] = [results.get(timeout=race.cap + 2 * _PATIENCE) for _ in processes]
+        work: list[Work] = [results.get(timeout=race.cap + 2 * race.patience) for _ in processes]
         for process in processes:
-            process.join(_PATIENCE)
+            process.join(race.patience)
     except Empty:
-        raise ChildError(f"a writer did not come back within {race.cap + 2 * _PATIENCE:.0f} s") from None
+        raise ChildError(f"a writer did not come back within {race.cap + 2 * race.patience:.0f} s") from None
     finally:
         for process in processes:
             process.kill()
@@ -81,7 +86,7 @@ def _write(number: int, name: str, place: Place, race: Race, barrier: Any, resul
     try:
         handle = contender(name).open(place)
         plain = rows(ROWS)
-        barrier.wait(_PATIENCE)
+        barrier.wait(race.patience)
         _append_all(work, handle, plain, race)
     except Exception as error:
         barrier.abort()

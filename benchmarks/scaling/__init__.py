@@ -15,6 +15,7 @@ from benchmarks.scaling.files import FilesAxis
 from benchmarks.scaling.history import HistoryAxis
 from benchmarks.scaling.page import render
 from benchmarks.scaling.partitions import PartitionsAxis
+from benchmarks.scaling.processes import ProcessesAxis
 from benchmarks.scaling.rivals import RivalsAxis
 from benchmarks.scaling.writers import WritersAxis
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["CONTENDERS", "render", "run"]
 
 # Here it is the axes that can be chosen with ``--only``: there is nobody beside us.
-CONTENDERS = ("history", "rivals", "files", "partitions", "blocks", "writers", "crowd")
+CONTENDERS = ("history", "rivals", "files", "partitions", "blocks", "writers", "crowd", "processes")
 
 _QUICK: dict[str, tuple[int, ...]] = {
     "history": (10, 50, 100, 200, 500),
@@ -37,6 +38,7 @@ _QUICK: dict[str, tuple[int, ...]] = {
     "blocks": (1, 10, 100, 300, 1000),
     "writers": (1, 2, 4, 8),
     "crowd": (1, 4, 16, 64),
+    "processes": (1, 4),
 }
 _FULL: dict[str, tuple[int, ...]] = {
     "history": (10, 20, 50, 100, 200, 500, 1000, 2000, 5000),
@@ -46,6 +48,7 @@ _FULL: dict[str, tuple[int, ...]] = {
     "blocks": (1, 10, 100, 300, 1000, 3000, 10_000),
     "writers": (1, 2, 4, 8, 16),
     "crowd": (1, 4, 16, 64, 256, 1000),
+    "processes": (1, 4, 16, 64),
 }
 
 
@@ -53,13 +56,14 @@ def run(options: Options) -> list[Table]:
     sizes = _QUICK if options.quick else _FULL
     with options.scratch() as root:
         return [
-            measured(_axis(name, root / name, quick=options.quick), sizes[name], options.rounds)
+            measured(_axis(name, root / name, options), sizes[name], options.rounds)
             for name in CONTENDERS
             if options.wants(name)
         ]
 
 
-def _axis(name: str, root: Path, *, quick: bool) -> Axis:
+def _axis(name: str, root: Path, options: Options) -> Axis:
+    quick = options.quick
     match name:
         case "history":
             return HistoryAxis(root)
@@ -73,5 +77,7 @@ def _axis(name: str, root: Path, *, quick: bool) -> Axis:
             return BlocksAxis(root)
         case "writers":
             return WritersAxis(root, commits=10 if quick else 40)
+        case "processes":
+            return ProcessesAxis(options, seconds=3 if quick else 12)
         case _:
             return CrowdAxis(warm=2, watched=3) if quick else CrowdAxis(warm=3, watched=5)

@@ -73,37 +73,56 @@ class CrowdAxis:
         ]
 
 
-def simulate(writers: int, *, warm: int, watched: int, seed: int = 0, shows: bool = False) -> Crowd:
+def simulate(
+    writers: int,
+    *,
+    warm: int = 0,
+    watched: int | None = None,
+    seconds: float | None = None,
+    seed: int = 0,
+    read: float = READ,
+    write: float = WRITE,
+    stagger: float = STAGGER,
+    shows: bool = False,
+) -> Crowd:
     """Let writers commit to one dataset, each to its own partition and again as soon as it is done.
-
-    After ``warm`` commits, when the start is forgotten, ``watched`` more are counted.
 
     Args:
         writers: How many.
-        warm: Commits before those that count.
+        warm: Commits before those that count, so that the start is forgotten.
         watched: Commits that count.
+        seconds: Instead of them, how long commits count.
         seed: Of the times that requests take.
+        read: Seconds that a read takes.
+        write: Seconds that a write takes.
+        stagger: Seconds from the start of one writer to that of the next.
         shows: Print the progress.
     """
     time = VirtualTime(seed)
-    store = VirtualStore(MemoryStore(now_ns=lambda: 0), time)
-    marks: list[tuple[float, int, int]] = []
+    store = VirtualStore(MemoryStore(now_ns=lambda: 0), time, read=read, write=write)
+    marks: list[tuple[float, int, int]] = [] if warm else [(0.0, 0, 0)]
 
-    def write(number: int) -> None:
-        time.sleep(number * STAGGER)
+    def is_done() -> bool:
+        if seconds is not None:
+            return time.now >= seconds
+        return watched is not None and len(marks) > warm + watched
+
+    def work(number: int) -> None:
+        time.sleep(number * stagger)
         dataset = lode.Dataset(
             "crowd", store, codec=lode.JSONL(), layout=lode.HiveLayout("writer"), runtime=time.runtime()
         )
-        while len(marks) <= warm + watched:
+        while not is_done():
             dataset.write([{"writer": number}])
             marks.append((time.now, store.reads, store.writes))
             if shows and len(marks) % 1_000 == 0:
                 print(f"{len(marks):,} commits, {time.now:.0f} s", file=sys.stderr, flush=True)
         time.end()
 
-    time.run([partial(write, number) for number in range(writers)])
-    seconds, reads, writes = (after - before for before, after in zip(marks[warm], marks[-1], strict=True))
-    return Crowd(watched / seconds, reads / watched, writes / watched)
+    time.run([partial(work, number) for number in range(writers)])
+    commits = len(marks) - 1 - warm
+    passed, reads, writes = (after - before for before, after in zip(marks[warm], marks[-1], strict=True))
+    return Crowd(commits / passed, reads / commits, writes / commits)
 
 
 if __name__ == "__main__":
