@@ -80,9 +80,12 @@ class _WalkBack(Generic[M]):
                 known = [commits[0], *(next(self._draft.commits_in(each)) for each in members)]
                 newer, segment = self._segment_before(manifest, known)
                 commits = known if segment else commits
-            if members and not segment:
-                newer, segment = 1, members
             self._seen.add(manifest.snapshot_id)
+            if members and not segment:
+                self._seen.update(each.snapshot_id for each in members[:-1])
+                yield from known[yielded:-1]
+                manifest, yielded = members[-1], 0
+                continue
             if segment:
                 yield from commits[yielded:newer]
                 for each in segment[:-1]:
