@@ -7,6 +7,7 @@ import pickle
 import threading
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 import lode
@@ -16,6 +17,7 @@ from lode.runtime import Runtime
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore
+from lode.times import rfc3339_to_ns
 from lode.write.contention import MAX_CONTENDERS, MAX_PAUSE_SECONDS, Contention, crowd_after
 from lode.write.rebase import MAX_RECENT_CHARS, MAX_RECENT_COMMITS
 
@@ -552,3 +554,18 @@ def test_if_the_leader_is_gone_the_first_member_leads_before_the_others() -> Non
     waits = [sum(contention.pauses(16, slot, late=False)) for slot in (1, 2, 8, 15, None)]
     assert waits == sorted(waits)
     assert waits[0] < waits[1]
+
+
+# -- how long a crowd is remembered --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("age", "waits"), [(3, True), (15, True), (120, False)])
+def test_a_new_writer_waits_with_a_large_group_that_takes_longer_than_two_seconds(
+    age: int, waits: bool
+) -> None:
+    store = MemoryStore()
+    head = write(store, "a").manifest
+    head = msgspec.structs.replace(head, x={**(head.x or {}), "crowd": 2_000})
+    born = rfc3339_to_ns(head.created_at)
+    runtime = Runtime(now_ns=lambda: born + age * 10**9)
+    assert Contention(runtime, nearby=False).is_crowd(head) is waits

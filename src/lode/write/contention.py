@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from lode.format.manifest import crowd_of, rebases_of
 from lode.runtime import PARALLEL_SMALL_REQUESTS
 from lode.times import rfc3339_to_ns
+from lode.write.publish import FIRST_PUT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,7 +184,9 @@ class Contention:
     def _work(self, crowd: int) -> float:
         """How long a group of this size takes. Bounded, because the size is what a manifest claims."""
         writes = WRITES_PER_GROUP + WRITES_PER_BATCH * crowd / PARALLEL_SMALL_REQUESTS
-        return min(self.request_seconds * writes, MAX_GROUP_SECONDS)
+        # A writer that begins knows no time. Without one it would take a large group that is still gathering
+        # for one of long ago, swap alone, and make all its members wait again.
+        return min((self.request_seconds or FIRST_PUT_SECONDS) * writes, MAX_GROUP_SECONDS)
 
     @contextmanager
     def hold_turn(self, head: AnyManifest | None) -> Iterator[bool]:
