@@ -28,7 +28,7 @@ def main(folder: str) -> None:
 
 
 class Table:
-    """The operations of ``Peer``; rows come as Parquet files."""
+    """The operations of a contender; rows come as Parquet files."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

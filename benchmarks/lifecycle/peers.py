@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 DUCKLAKE: Final = ("duckdb==1.5.5", "duckdb-extension-ducklake==1.5.5", "pyarrow>=20")
 _DRIVER: Final = Path(__file__).with_name("ducklake_driver.py")
 _ROOT: Final = Path(__file__).parents[2]
-
-
-class Peer(Protocol):
-    """One table."""
-
-    def write(self, table: pa.Table) -> None: ...
-    def append(self, table: pa.Table) -> None: ...
-    def delete(self, condition: str) -> None: ...
-    def merge(self, rows: pa.Table) -> None: ...
-    def compact(self) -> None: ...
-    def scan(self, columns: list[str] | None) -> int: ...
-    def close(self) -> None: ...
 
 
 class Lode:

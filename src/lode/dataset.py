@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 from warnings import warn
 
@@ -471,24 +472,15 @@ class Dataset:
         Raises:
             SnapshotConflictError: Another writer has changed these rows meanwhile; nothing was replaced.
         """
+        replace: Callable[..., Change]
         if _is_spark(data):
             from lode.spark.change import overwrite as on_spark
 
-            return on_spark(
-                self,
-                data,
-                metadata,
-                partitions=partitions,
-                where=where,
-                everything=everything,
-                idempotency_key=idempotency_key,
-                on_conflict=on_conflict,
-                evolve=evolve,
-                dry_run=dry_run,
-            )
-        return overwrites.overwrite(
-            self._changes,
-            overwrites.LocalRows(data),
+            replace = partial(on_spark, self, data)
+        else:
+            rows = overwrites.LocalRows(data)
+            replace = partial(overwrites.overwrite, self._changes, rows, progress=progress)
+        return replace(
             metadata,
             partitions=partitions,
             where=where,
@@ -497,7 +489,6 @@ class Dataset:
             on_conflict=on_conflict,
             evolve=evolve,
             dry_run=dry_run,
-            progress=progress,
         )
 
     def delete(
@@ -562,23 +553,15 @@ class Dataset:
             dry_run: Only report what would change.
             progress: Called with (files done, files in all), first while keys are looked for.
         """
+        merge: Callable[..., Change]
         if _is_spark(data):
             from lode.spark.change import merge as on_spark
 
-            return on_spark(
-                self,
-                data,
-                metadata,
-                on=on,
-                when_matched=when_matched,
-                when_not_matched=when_not_matched,
-                idempotency_key=idempotency_key,
-                on_conflict=on_conflict,
-                dry_run=dry_run,
-            )
-        return merges.merge(
-            self._changes,
-            merges.LocalRows(data, self._changes.workers),
+            merge = partial(on_spark, self, data)
+        else:
+            rows = merges.LocalRows(data, self._changes.workers)
+            merge = partial(merges.merge, self._changes, rows, progress=progress)
+        return merge(
             metadata,
             on=on,
             when_matched=when_matched,
@@ -586,7 +569,6 @@ class Dataset:
             idempotency_key=idempotency_key,
             on_conflict=on_conflict,
             dry_run=dry_run,
-            progress=progress,
         )
 
     def compact(

@@ -95,7 +95,7 @@ class Writes:
         with self._transaction(begun, schema, evolve=evolve) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
-            transaction.stage_whole(data)
+            transaction._stage_whole(data)
             return transaction.commit()
 
     def stream(

@@ -150,6 +150,25 @@ def test_a_volume_has_a_log_and_a_face_too(run: Run, lake: Path) -> None:
     assert run("show", "no-disk", "--volume").code == 3
 
 
+def test_numbers_of_a_log_name_snapshots_after_a_drop(run: Run, lake: Path) -> None:
+    def commit(block: int) -> None:
+        volume = lode.Volume("disk", lake, total_length=100)
+        volume.commit([volume.stage_write_at(block, b"x")])
+        lode.Dataset("backups", lake).write(b"x", on_conflict="append")
+
+    commit(0)
+    lode.Dataset("backups", lake).drop()
+    lode.Volume("disk", lake, total_length=100).drop()
+    for block in range(3):
+        commit(block)
+    for name in (["backups"], ["disk", "--volume"]):
+        lines = run("log", *name, "--since", "latest~2", "--json").json
+        assert [line["sequence"] for line in lines] == [5, 4]
+        found = json.loads(run("show", name[0], "5", *name[1:], "--json").out)
+        assert found["snapshot_id"] == lines[0]["id"]
+    assert {line["name"]: line["snapshots"] for line in run("ls", "--json").json} == {"backups": 3, "disk": 3}
+
+
 @pytest.mark.usefixtures("visits")
 def test_show_tells_files_and_statistics(run: Run) -> None:
     shown = run("show", "visits", "1").out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 import subprocess
@@ -123,11 +122,9 @@ def test_every_metric_has_its_line() -> None:
 def test_every_test_of_a_guarantee_exists() -> None:
     named = set(re.findall(r"`([\w/]+\.py)::(\w+)`", GUARANTEES + WITH_GO))
     assert named
-    for path, name in named:
-        tree = ast.parse((TESTS / path).read_text())
-        assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, (
-            f"{path}::{name}"
-        )
+    for path in {path for path, _ in named}:
+        found = set(re.findall(r"^ *def (\w+)\(", (TESTS / path).read_text(), re.MULTILINE))
+        assert {name for file, name in named if file == path} <= found, path
 
 
 def test_every_guarantee_names_a_test() -> None:

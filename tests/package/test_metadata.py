@@ -73,6 +73,16 @@ def test_the_licence_is_named_and_included(distribution: Distribution) -> None:
         assert wheel.read(path) == (ROOT / "LICENSE").read_bytes()
 
 
+def test_the_extras_of_buckets_require_the_same(distribution: Distribution) -> None:
+    required = metadata_of(distribution).get_all("Requires-Dist", [])
+    of = {
+        extra: [line.partition(";")[0] for line in required if f"extra == '{extra}'" in line]
+        for extra in ("s3", "gcs", "azure")
+    }
+    assert of["s3"]
+    assert of["s3"] == of["gcs"] == of["azure"]
+
+
 def test_the_version_has_one_source(distribution: Distribution) -> None:
     assert metadata_of(distribution)["Version"] == lode.__version__
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -258,3 +259,29 @@ def test_a_compaction_of_some_files_of_a_partition_names_these(
     removes = visits.latest().manifest.removes
     assert removes is not None
     assert (removes.partitions, len(removes.files)) == ((), 2)
+
+
+def test_replacing_many_partitions_costs_no_more_for_each() -> None:
+    def calls(days: int) -> int:
+        """Python's calls, own and built in, of a fold over a dataset of which all days were replaced."""
+        columns = [{"day": f"{days}-{number}", "hour": "1", "n": number} for number in range(days)]
+        codec, layout = lode.Parquet({"day": "string", "hour": "string", "n": "int64"}), lode.HiveLayout
+        store = MemoryStore()
+        dataset = lode.Dataset("d", store, codec=codec, layout=layout("day", "hour"), runtime=AT_ONCE)
+        dataset.write(columns)
+        dataset.overwrite(columns, partitions=[{"day": row["day"]} for row in columns])
+        plan, count = lode.Dataset("d", store).plan, 0
+
+        def watch(*_: object) -> None:
+            nonlocal count
+            count += 1
+
+        sys.setprofile(watch)
+        try:
+            found = plan()
+        finally:
+            sys.setprofile(None)
+        assert len(found.files) == days
+        return count
+
+    assert calls(400) < 3 * calls(200)

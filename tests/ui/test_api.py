@@ -239,6 +239,16 @@ def test_a_volume_can_be_looked_at_as_it_was(lake: Served) -> None:
     assert len(found["snapshots_shown"]) == 3
 
 
+def test_snapshots_of_a_volume_are_counted_from_its_last_drop(fresh: Served) -> None:
+    for _ in range(2):
+        volume = lode.Volume("disk", fresh.store, 4)
+        volume.commit([volume.stage_write_at(0, b"x")])
+        volume.drop()
+    volume = lode.Volume("disk", fresh.store, 4)
+    volume.commit([volume.stage_write_at(0, b"x")])
+    assert fresh.ask("volumes", "disk")["snapshots"] == 1
+
+
 def test_a_volume_of_one_byte_has_one_cell(fresh: Served) -> None:
     volume = lode.Volume("tiny", fresh.store, 1)
     volume.commit([volume.stage_write_at(0, b"x")])

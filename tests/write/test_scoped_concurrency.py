@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import lode
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore
+from lode.write.rebase import common_partition, overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,3 +116,11 @@ def test_without_partitions_any_two_writers_overlap(
     make(store).write([{"n": 2}])
     with pytest.raises(lode.SnapshotConflictError):
         ours.write([{"n": 3}])
+
+
+PARTITIONS = st.sampled_from(["", "a=1", "a=1/b=2", "a=10", "a=1e+06", "a=1000000/b=", "a=<nil>", "b=1"])
+
+
+@given(st.frozensets(PARTITIONS, max_size=4), PARTITIONS)
+def test_a_partition_overlaps_with_a_set_as_one_set_with_another(ours: frozenset[str], other: str) -> None:
+    assert overlapping(ours)(other) == (common_partition(ours, {other}) is not None)

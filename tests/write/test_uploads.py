@@ -76,7 +76,7 @@ def test_a_second_commit_uploads_what_the_first_one_could_not() -> None:
 
     ds = lode.Dataset("d", FarStore(fail_once), codec="jsonl")
     with ds.transaction() as transaction:
-        transaction.stage_whole([{"n": 1}])
+        transaction._stage_whole([{"n": 1}])
         with pytest.raises(StoreError):
             transaction.commit()
         transaction.commit()
@@ -86,16 +86,16 @@ def test_a_second_commit_uploads_what_the_first_one_could_not() -> None:
 def test_two_files_of_one_name_are_refused_while_they_are_held() -> None:
     ds = lode.Dataset("d", FarStore(), codec="jsonl")
     with ds.transaction() as transaction:
-        transaction.stage_whole([{"n": 1}])
+        transaction._stage_whole([{"n": 1}])
         with pytest.raises(PathExistsError):
-            transaction.stage_whole([{"n": 2}])
+            transaction._stage_whole([{"n": 2}])
 
 
 def test_an_aborted_write_leaves_nothing_on_the_store() -> None:
     store = FarStore()
     ds = lode.Dataset("d", store, codec="jsonl")
     with ds.transaction() as transaction:
-        transaction.stage_whole([{"n": 1}])
+        transaction._stage_whole([{"n": 1}])
     assert not list(store.list())
 
 

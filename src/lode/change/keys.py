@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.codec.stats import from_json_value
 from lode.lazy import pa, pc
 from lode.write.partition import split
-from lode.write.rebase import common_partition
+from lode.write.rebase import overlapping
 from lode.write.removal import everywhere
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Source:
         touched = {
             partition for batch in self.rows.to_batches() for partition, _ in split(batch, partition_keys)
         }
-        return lambda partition: common_partition(touched, {partition}) is not None
+        return overlapping(touched)
 
     def may_be_in(self, file: FileRef) -> bool:
         """Whether the statistics of a file leave room for one of the keys."""

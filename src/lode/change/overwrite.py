@@ -15,12 +15,12 @@ from lode.codec.protocol import has_schema
 from lode.codec.records import chunks_of, is_rereadable, peek_schema
 from lode.errors import InvalidOptionError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import Removed, Removes
-from lode.format.paths import canonical_partition, partition_path
-from lode.write.rebase import common_partition, partitions_of
+from lode.format.paths import canonical_partition, enclosing, partition_path
+from lode.write.rebase import overlapping, partitions_of
 from lode.write.removal import Removal, nowhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -188,7 +188,7 @@ class _Overwrite:
                     touched = partitions_of(id, files, layout)
                     removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
                     _check_inside(files, removal.partitions, layout, id)
-                removal.depends_on = _depends_on(removal.partitions)
+                removal.depends_on = overlapping(frozenset(removal.partitions))
                 removes, states = Removes(removal.partitions), begun.found.states
                 removal.count_on = lambda parent: states.fold(parent).removed(removes)
                 if self.dry_run:
@@ -257,16 +257,11 @@ def replacing(begun: BegunWrite, partitions: Sequence[str]) -> Removal:
     )
 
 
-def _depends_on(partitions: Iterable[str]) -> Callable[[str], bool]:
-    replaced = frozenset(partitions)
-    return lambda partition: common_partition(replaced, {partition}) is not None
-
-
 def _check_inside(files: Iterable[FileRef], partitions: Iterable[str], layout: Layout, id: str) -> None:
     """Refuse rows outside of the partitions that are replaced: they would be added to others."""
-    inside = [f"{canonical_partition(each)}/" for each in partitions]
+    replaced = frozenset(map(canonical_partition, partitions))
     for partition in sorted(partitions_of(id, files, layout)):
-        if not any(f"{canonical_partition(partition)}/".startswith(each) for each in inside):
+        if replaced.isdisjoint(enclosing(canonical_partition(partition))):
             raise InvalidOptionError(
                 f"rows of partition {partition} are outside of the partitions to overwrite: add it to "
                 "partitions=…"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lode.cli.parameters import open_root
-from lode.cli.terminal import print_json, progress
+from lode.cli.terminal import print_json
 from lode.describe import amount
 from lode.errors import InvalidOptionError
 from lode.units import count, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager, ExitStack
+    from contextlib import ExitStack
 
     import pyarrow as pa
 
@@ -35,11 +34,6 @@ def open_either(name: str, root: str, store_option: list[str], *, volume: bool) 
     if volume:
         return open_volume(name, open_root(root, store_option))
     return open_existing(name, root, store_option)
-
-
-def rewriting(what: str) -> AbstractContextManager[Callable[[int, int | None], None]]:
-    """Show how many files are done."""
-    return progress(what, "files")
 
 
 class InputRows:

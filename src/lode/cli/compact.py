@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import typer
 
-from lode.cli.change import open_existing, print_change, rewriting
+from lode.cli.change import open_existing, print_change
 from lode.cli.parameters import DATASET, DRY_RUN, JSON, KEY, METADATA, ROOT, STORE_OPTION, parse_metadata
+from lode.cli.terminal import progress
 from lode.cli.write_target import names_in
 from lode.errors import InvalidOptionError
 from lode.units import byte_count
@@ -46,7 +47,7 @@ def compact(
     target_bytes = file_bytes(target_file_size)
     columns = names_in("--sort-by", sort_by)
     target = open_existing(dataset, root, store_option)
-    with rewriting(f"compacting {dataset}") as advance:
+    with progress(f"compacting {dataset}", "files") as advance:
         change = target.compact(
             merged,
             target_file_bytes=target_bytes,

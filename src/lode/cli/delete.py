@@ -7,7 +7,7 @@ from typing import Any, Final
 import typer
 
 from lode.change.base import OnChangeConflict  # noqa: TC001 - typer reads it from the signature
-from lode.cli.change import open_existing, print_change, rewriting
+from lode.cli.change import open_existing, print_change
 from lode.cli.parameters import (
     DATASET,
     DRY_RUN,
@@ -19,6 +19,7 @@ from lode.cli.parameters import (
     STORE_OPTION,
     parse_metadata,
 )
+from lode.cli.terminal import progress
 
 _WHERE: Final[Any] = typer.Option(
     ..., "--where", "-w", metavar="SQL", help="Delete the rows for which this is true, such as 'user = 7'."
@@ -42,7 +43,7 @@ def delete(
     """
     merged = parse_metadata(metadata)
     target = open_existing(dataset, root, store_option)
-    with rewriting(f"deleting from {dataset}") as advance:
+    with progress(f"deleting from {dataset}", "files") as advance:
         change = target.delete(
             where,
             merged,

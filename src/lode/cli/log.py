@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.parameters import AS_OF, DATASET, JSON_LINES, ROOT, SINCE, STORE_OPTION, VOLUME, open_root
+from lode.cli.change import open_either
+from lode.cli.parameters import AS_OF, DATASET, JSON_LINES, ROOT, SINCE, STORE_OPTION, VOLUME
 from lode.cli.terminal import FAINT, TextTable, brief, print_json, print_lines, printable, short_id
 from lode.describe import amount, row_change
 from lode.units import count, moment, size
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from lode.dataset import Dataset
     from lode.snapshot import Snapshot
-    from lode.store.protocol import Store
 
 _NUMBER: Final[Any] = typer.Option(
     None, "--number", "-n", min=0, metavar="N", help="Only the newest N snapshots."
@@ -25,8 +25,6 @@ _NUMBER: Final[Any] = typer.Option(
 _GRAPH: Final[Any] = typer.Option(
     False, "--graph", "-g", help="Draw the history as a line, with the partitions of each snapshot."
 )
-
-
 _LINEAGE: Final[Any] = typer.Option(
     False, "--lineage", help="Show which pipeline made each snapshot, from what, and its expectations."
 )
@@ -45,15 +43,8 @@ def log(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Show the snapshots of a dataset, newest first."""
-    from lode.discover import open_dataset
-
-    store = open_root(root, store_option)
-    if volume:
-        lines: Iterable[dict[str, Any]] = _volume_lines(store, dataset, since, as_of)
-    else:
-        found = open_dataset(dataset, store)
-        lines = _dataset_lines(found, since, as_of)
-    chosen: Iterable[dict[str, Any]] = islice(lines, number)
+    found = open_either(dataset, root, store_option, volume=volume)
+    chosen: Iterable[dict[str, Any]] = islice(_lines(found, since, as_of), number)
     if json:
         for line in chosen:
             print_json(line)
@@ -66,38 +57,52 @@ def log(
         _print_table(list(chosen), files="blocks" if volume else "files")
 
 
-def _dataset_lines(dataset: Dataset, since: str | None, as_of: str | None) -> Iterator[dict[str, Any]]:
+def _lines(opened: Any, since: str | None, as_of: str | None) -> Iterator[dict[str, Any]]:
+    """The snapshots of a dataset or a volume."""
     sequence: int | None = None
-    for snapshot in dataset.history(since=since, as_of=as_of):
+    for snapshot in opened.history(since=since, as_of=as_of):
         # Counted down from the newest: manifests of the Go implementation have no sequence number.
-        sequence = dataset.chain.sequence_of(snapshot.manifest) if sequence is None else sequence - 1
-        yield _line(dataset, snapshot, sequence)
+        sequence = opened.chain.sequence_of(snapshot.manifest) if sequence is None else sequence - 1
+        line = {
+            "sequence": sequence,
+            "id": snapshot.id,
+            "parent": snapshot.parent_id,
+            "created_at": snapshot.created_at,
+            "rows": None,
+            "bytes": snapshot.size_bytes,
+            "files": None,
+            "rows_added": None,
+            "rows_removed": None,
+            "removed": None,
+            "restores": None,
+            "partitions": [],
+            "metadata": snapshot.metadata,
+            "idempotency_key": None,
+            "rebases": snapshot.rebases,
+            "group": snapshot.group,
+            "writer": snapshot.writer,
+            "operation": None,
+        }
+        is_volume = hasattr(snapshot, "blocks")
+        yield line | ({"files": len(snapshot.blocks)} if is_volume else _change(opened, snapshot))
 
 
-def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]:
+def _change(dataset: Dataset, snapshot: Snapshot) -> dict[str, Any]:
+    """What a snapshot of a dataset did."""
     manifest = snapshot.manifest
     key = manifest.idempotency
     partitions = {dataset.layout.partition_of(dataset.id, file.path) for file in snapshot.files}
     partitions.update(manifest.removes.partitions if manifest.removes else ())
     change = row_change(manifest)
     return {
-        "sequence": sequence,
-        "id": snapshot.id,
-        "parent": snapshot.parent_id,
-        "created_at": snapshot.created_at,
         "rows": snapshot.row_count,
-        "bytes": snapshot.size_bytes,
         "files": len(snapshot.files),
         "rows_added": change.added,
         "rows_removed": change.removed,
         "removed": amount(manifest.removed),
         "restores": manifest.restores,
         "partitions": sorted(partitions - {""}),
-        "metadata": snapshot.metadata,
         "idempotency_key": list(key) if key else None,
-        "rebases": snapshot.rebases,
-        "group": snapshot.group,
-        "writer": snapshot.writer,
         "operation": manifest.operation,
     }
 
@@ -125,36 +130,7 @@ def _span(after: int, up_to: int) -> str:
     return f"{up_to:,}" if after + 1 >= up_to else f"{after + 1:,} to {up_to:,}"
 
 
-def _volume_lines(store: Store, name: str, since: str | None, as_of: str | None) -> Iterator[dict[str, Any]]:
-    from lode.discover import open_volume
-
-    volume = open_volume(name, store)
-    history = volume.snapshots(as_of=as_of)
-    chosen = len(volume.snapshots(since=since, as_of=as_of)) if since else len(history)
-    for sequence, snapshot in islice(reversed(list(enumerate(history, 1))), chosen):
-        yield {
-            "sequence": sequence,
-            "id": snapshot.id,
-            "parent": snapshot.parent_id,
-            "created_at": snapshot.created_at,
-            "rows": None,
-            "bytes": snapshot.size_bytes,
-            "files": len(snapshot.blocks),
-            "rows_added": None,
-            "rows_removed": None,
-            "removed": None,
-            "restores": None,
-            "partitions": [],
-            "metadata": snapshot.metadata,
-            "idempotency_key": None,
-            "rebases": snapshot.rebases,
-            "group": snapshot.group,
-            "writer": snapshot.writer,
-            "operation": None,
-        }
-
-
-def _pending(dataset: Dataset) -> str | None:
+def _pending(dataset: Any) -> str | None:
     pending = dataset.chain.resolve().pending
     return pending.manifest.snapshot_id if pending else None
 

@@ -160,7 +160,7 @@ def _volume_line(store: Store, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "kind": "volume",
-        "snapshots": newest.sequence if newest.sequence is not None else len(volume.snapshots()),
+        "snapshots": volume.chain.length_at(newest.manifest),
         "files": len(newest.blocks),
         "rows": None,
         "bytes": newest.size_bytes,

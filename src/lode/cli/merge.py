@@ -9,7 +9,7 @@ import typer
 
 from lode.change.base import OnChangeConflict  # noqa: TC001 - typer reads it from the signature
 from lode.change.merge import WhenMatched, WhenNotMatched  # noqa: TC001 - as above
-from lode.cli.change import InputRows, open_existing, print_change, rewriting
+from lode.cli.change import InputRows, open_existing, print_change
 from lode.cli.parameters import (
     DATASET,
     DRY_RUN,
@@ -24,6 +24,7 @@ from lode.cli.parameters import (
     InputFormat,
     parse_metadata,
 )
+from lode.cli.terminal import progress
 from lode.cli.write import refuse_new
 from lode.cli.write_target import names_in
 
@@ -61,7 +62,7 @@ def merge(
     merged = parse_metadata(metadata)
     keys = names_in("--on", on)
     target = open_existing(dataset, root, store_option)
-    with ExitStack() as stack, rewriting(f"merging into {dataset}") as advance:
+    with ExitStack() as stack, progress(f"merging into {dataset}", "files") as advance:
         rows = InputRows(stack, files, source, target, whole=False)
         if rows.columns is not None:
             refuse_new(dataset, target.definition, rows.columns, evolve=False)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 
 from lode.change.base import OnChangeConflict  # noqa: TC001 - typer reads it from the signature
-from lode.cli.change import InputRows, open_existing, print_change, rewriting
+from lode.cli.change import InputRows, open_existing, print_change
 from lode.cli.parameters import (
     ALLOW_EMPTY,
     DATASET,
@@ -25,6 +25,7 @@ from lode.cli.parameters import (
     InputFormat,
     parse_metadata,
 )
+from lode.cli.terminal import progress
 from lode.cli.write import no_rows, refuse_new
 from lode.errors import InvalidOptionError
 
@@ -70,7 +71,7 @@ def overwrite(
             f"dataset {dataset!r} is not partitioned, so all of it would be replaced: add --everything, or "
             "--where for a part of it"
         )
-    with ExitStack() as stack, rewriting(f"overwriting {dataset}") as advance:
+    with ExitStack() as stack, progress(f"overwriting {dataset}", "files") as advance:
         rows = InputRows(stack, files, source, target, whole=True)
         if not rows.has_rows and not allow_empty:
             raise no_rows(dataset, "rows")

@@ -46,6 +46,8 @@ _UNTIL: Final[Any] = typer.Option(
     None, "--until", metavar="VALUE", help="Compute anew up to this value of recompute_by."
 )
 _DRY_RUN: Final[Any] = typer.Option(False, "--dry-run", help="Only say what would be done; starts no Spark.")
+_SHOWN_VALUES: Final = 5
+_NUMBERS: Final = ("batches", "rows in", "rows out", "time")
 
 
 def run(
@@ -230,11 +232,9 @@ def _print_plans(project: Project, select: list[str], refresh: list[str], *, jso
             continue
         why = plan.reason or ""
         if plan.recompute is not None:
-            values = [
-                *plan.recompute[:_SHOWN_VALUES],
-                *(["…"] if len(plan.recompute) > _SHOWN_VALUES else []),
-            ]
-            why = f"{project.tasks[name].pipeline.recompute_by} {', '.join(values)}"
+            more = ["…"] if len(plan.recompute) > _SHOWN_VALUES else []
+            values = ", ".join([*plan.recompute[:_SHOWN_VALUES], *more])
+            why = f"{project.tasks[name].pipeline.recompute_by} {values}"
         if plan.steps_changed_after:
             why += f"{why and '; '}the steps have changed: --full-refresh {name} computes all rows anew"
         table.add(name, action, f"{plan.snapshots:,}", f"{plan.rows:,}", project.without_secrets(why))
@@ -264,14 +264,10 @@ def _print_runs(runs: dict[str, Run], *, json: bool) -> None:
     table = TextTable("pipeline", "state", "batches", "rows in", "rows out", "time", "error", right=_NUMBERS)
     for name, run in runs.items():
         seconds = (run.ended_at - run.started_at).total_seconds()
-        tries = f" ({count(run.tries, 'try').replace('trys', 'tries')})" if run.tries > 1 else ""
+        tries = f" ({run.tries:,} tries)" if run.tries > 1 else ""
         cells = (f"{run.batches:,}", f"{run.rows_in:,}", f"{run.rows_out:,}", f"{seconds:.1f} s")
         table.add(name, run.state + tries, *cells, run.error or "")
     print_lines(table)
-
-
-_SHOWN_VALUES: Final = 5
-_NUMBERS: Final = ("batches", "rows in", "rows out", "time")
 
 
 def _tree(origin: Origin, stem: str = "", joint: str = "") -> list[Any]:

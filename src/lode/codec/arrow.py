@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 
-from lode.codec.columnar import schema_for, to_batch
+from lode.codec.columnar import ColumnarCodec, schema_for, to_batch
 from lode.codec.pyfile import SinkFile, SourceFile
 from lode.codec.schema import to_schema
 from lode.codec.stats import StatsAccumulator
@@ -16,7 +15,6 @@ from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Self
 
     from lode.codec.protocol import Chunk, Sink
     from lode.codec.schema import SchemaSpec
@@ -25,7 +23,7 @@ _END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 @dataclass(frozen=True, init=False)
-class ArrowIPC:
+class ArrowIPC(ColumnarCodec):
     """Arrow IPC stream files, streaming, with statistics.
 
     Args:
@@ -40,16 +38,6 @@ class ArrowIPC:
 
     def __init__(self, schema: SchemaSpec | None = None) -> None:
         object.__setattr__(self, "schema", None if schema is None else to_schema(schema))
-
-    def with_schema(self, schema: pa.Schema | None) -> Self:
-        """Return this codec with another schema."""
-        other = copy(self)
-        object.__setattr__(other, "schema", schema)
-        return other
-
-    def conform(self, chunk: Chunk, first_row: int) -> Chunk:
-        """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""
-        return to_batch(chunk, schema_for(chunk, self.schema), first_row=first_row)
 
     def stream_encoder(self, sink: Sink) -> ArrowEncoder:
         return ArrowEncoder(sink, self.schema)

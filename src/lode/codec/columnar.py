@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import fields, is_dataclass
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -16,10 +17,27 @@ from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from typing import Self
 
     from lode.codec.protocol import Chunk
 
 _MISSING: Final = object()
+
+
+class ColumnarCodec:
+    """A frozen codec whose files have one schema each."""
+
+    schema: pa.Schema | None
+
+    def with_schema(self, schema: pa.Schema | None) -> Self:
+        """Return this codec with another schema."""
+        other = copy(self)
+        object.__setattr__(other, "schema", schema)
+        return other
+
+    def conform(self, chunk: Chunk, first_row: int) -> Chunk:
+        """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""
+        return to_batch(chunk, schema_for(chunk, self.schema), first_row=first_row)
 
 
 def to_batch(chunk: Chunk, schema: pa.Schema, *, first_row: int, from_json: bool = False) -> pa.RecordBatch:

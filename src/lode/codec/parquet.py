@@ -7,11 +7,10 @@ import shutil
 import tempfile
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeAlias, cast
 
-from lode.codec.columnar import schema_for, to_batch
+from lode.codec.columnar import ColumnarCodec, schema_for, to_batch
 from lode.codec.dictionary import Samples, named_columns
 from lode.codec.footer import Footers
 from lode.codec.pyfile import SinkFile, SourceFile
@@ -25,7 +24,6 @@ from lode.lazy import pa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
-    from typing import Self
 
     import pyarrow.dataset as pads
 
@@ -47,7 +45,7 @@ _ROWS_PER_READ: Final = 65_536
 
 
 @dataclass(frozen=True, init=False)
-class Parquet:
+class Parquet(ColumnarCodec):
     """Parquet files, streaming, with statistics.
 
     Args:
@@ -108,16 +106,6 @@ class Parquet:
     def bytes_per_file(self) -> int:
         """A file of its own is worth two row groups: with less the files get many and small."""
         return 2 * self.row_group_bytes
-
-    def with_schema(self, schema: pa.Schema | None) -> Self:
-        """Return this codec with another schema."""
-        other = copy(self)
-        object.__setattr__(other, "schema", schema)
-        return other
-
-    def conform(self, chunk: Chunk, first_row: int) -> Chunk:
-        """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""
-        return to_batch(chunk, schema_for(chunk, self.schema), first_row=first_row)
 
     def stream_encoder(self, sink: Sink) -> ParquetEncoder:
         return ParquetEncoder(sink, self)

@@ -432,10 +432,10 @@ def _is_plain(name: str, value: Any) -> bool:
     return type(value) is str if name in _TEXTS else name in _PLACES and type(value) is int and value > 0
 
 
-def _is_shallow(value: dict[str, Any], depth: int = MAX_JSON_DEPTH) -> bool:
+def _is_shallow(value: dict[str, Any]) -> bool:
     """Level by level instead of recursively: a hostile value is deeper than the stack."""
     level: list[Any] = [value]
-    for _ in range(depth):
+    for _ in range(MAX_JSON_DEPTH):
         level = [
             item
             for found in level

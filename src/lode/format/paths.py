@@ -17,7 +17,7 @@ from lode.errors import InvalidOptionError, InvalidPathError, SchemaViolationErr
 from lode.format.ids import LAKE_FOLDERS, is_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MANIFEST: Final = "manifest.json"
 INTENT: Final = "intent.json"
@@ -319,6 +319,13 @@ def canonical_partition(partition: str) -> str:
     and ``1000000`` have one name too.
     """
     return "/".join(map(_canonical_part, partition.split("/")))
+
+
+def enclosing(partition: str) -> Iterator[str]:
+    """The partition, then those of fewer keys that it is inside of."""
+    while partition:
+        yield partition
+        partition = partition.rpartition("/")[0]
 
 
 def _canonical_part(part: str) -> str:

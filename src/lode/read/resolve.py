@@ -502,6 +502,11 @@ class Chain(Generic[M]):
             )
         return sequence
 
+    def length_at(self, manifest: M) -> int:
+        """The number of snapshots up to this one. The numbering goes on after a drop."""
+        numbered, _ = self._numbered(manifest)
+        return self.sequence_of(manifest) - (numbered.begins if numbered is not None else 1) + 1
+
     def begins_after(self, head: Head[M]) -> int:
         """The sequence of the first snapshot of the history that the next commit is part of."""
         numbered, _ = self._numbered(head.parent)

@@ -20,7 +20,7 @@ import msgspec
 from lode.definition import REMOVALS
 from lode.errors import LodeError
 from lode.format.manifest import COMPACT, MAX_COUNT, Removed
-from lode.format.paths import canonical_partition
+from lode.format.paths import canonical_partition, enclosing
 from lode.read.checkpoint import encode_checkpoint, load_checkpoint, stripped
 from lode.read.files import count_rows
 from lode.read.lazy_history import LazyHistory
@@ -280,6 +280,8 @@ class Fold:
         self._files: dict[str, Entry] = {}
         # Paths by partition; None until a partition is first removed.
         self._partitions: dict[str, dict[str, None]] | None = None
+        # The partitions inside a partition of fewer keys.
+        self._inside: dict[str, list[str]] = {}
         # The number of files that were read from manifests after a checkpoint.
         self.folded = 0
 
@@ -296,7 +298,7 @@ class Fold:
         for file in manifest.files:
             self._files[file.path] = (file, manifest)
             if self._partitions is not None:
-                self._partitions.setdefault(self.partition(file.path), {})[file.path] = None
+                self._index(file.path, self._partitions)
 
     def apply(self, manifest: Manifest) -> list[Entry]:
         """Remove what a snapshot removes, then add its files. Returns what was removed.
@@ -352,13 +354,19 @@ class Fold:
         if self._partitions is None:
             self._partitions = {}
             for path in self._files:
-                self._partitions.setdefault(self.partition(path), {})[path] = None
+                self._index(path, self._partitions)
         found = list(self._partitions.get(partition, ()))
-        inside = f"{partition}/"
-        for other, paths in self._partitions.items():
-            if other.startswith(inside):
-                found += paths
+        for inner in self._inside.get(partition, ()):
+            found += self._partitions[inner]
         return found
+
+    def _index(self, path: str, partitions: dict[str, dict[str, None]]) -> None:
+        partition = self.partition(path)
+        if partition not in partitions:
+            partitions[partition] = {}
+            for outer in enclosing(partition.rpartition("/")[0]):
+                self._inside.setdefault(outer, []).append(partition)
+        partitions[partition][path] = None
 
     def partition(self, path: str) -> str:
         """The partition of a file, in the form in which partitions are compared."""

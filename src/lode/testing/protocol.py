@@ -103,7 +103,7 @@ def writer(
                 idempotency_key=key, snapshot_id=id, on_conflict="append" if append else "raise"
             ) as transaction:
                 if transaction.replayed is None and beside:
-                    transaction.stage_whole(data)
+                    transaction._stage_whole(data)
                 elif transaction.replayed is None:
                     # Files of two writers under one id have two names.
                     suffix = "" if id is None else f"-{number}"

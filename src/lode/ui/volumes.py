@@ -71,7 +71,7 @@ def coverage(manifest: VolumeManifest, cells: int) -> list[float]:
 def _facts(chain: Chain[VolumeManifest], manifest: VolumeManifest) -> dict[str, Any]:
     return {
         "name": manifest.volume_id,
-        "snapshots": chain.sequence_of(manifest),
+        "snapshots": chain.length_at(manifest),
         "bytes": sum(block.length for block in manifest.blocks),
         "length": manifest.total_length,
         "last_write": manifest.created_at,

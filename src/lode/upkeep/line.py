@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lode.errors import LodeError
-from lode.format.ids import is_id
+from lode.format.ids import is_id, shortened
 from lode.read.manifests import read_pointer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lode.read.resolve import Chain
-
-# Maximum length of a snapshot id in a message: that of a damaged manifest may be of any length.
-_MAX_SHOWN_CHARS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +39,7 @@ def check_links(
     for snapshot_id, link in links.items():
         children.setdefault(link.parent, []).append(snapshot_id)
     for parent, siblings in children.items():
-        shown = (
-            parent if parent is None or len(parent) <= _MAX_SHOWN_CHARS else f"{parent[:_MAX_SHOWN_CHARS]}…"
-        )
+        shown = shortened(parent)  # that of a damaged manifest may be of any length
         if len(siblings) > 1:
             of = f"snapshot {shown}" if parent else "the beginning"
             message = f"{of} has {len(siblings)} children: {', '.join(sorted(siblings))}"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from lode.errors import LodeError
 from lode.format.manifest import DROP
-from lode.format.paths import canonical_partition
+from lode.format.paths import canonical_partition, enclosing
 from lode.read.history import fetch_segment
 from lode.read.resolve import AnyManifest
 from lode.read.segment import LEVELS, decode_segment
 from lode.write.draft import CommitSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from lode.format.manifest import FileRef, Manifest
@@ -271,3 +271,20 @@ def common_partition(ours: AbstractSet[str], theirs: AbstractSet[str]) -> str | 
             if partition.startswith(f"{other}/") or other.startswith(f"{partition}/"):
                 return f"partition {path}"
     return None
+
+
+def overlapping(partitions: AbstractSet[str]) -> Callable[[str], bool]:
+    """Return whether a partition overlaps with one of these, as ``common_partition`` says it.
+
+    Both may be thousands, so one is not compared with each of the others.
+    """
+    names = frozenset(map(canonical_partition, partitions))
+    outer = frozenset(each for name in names for each in enclosing(name))
+
+    def overlaps(partition: str) -> bool:
+        if not partition or "" in partitions:
+            return bool(partitions)
+        name = canonical_partition(partition)
+        return name in outer or not names.isdisjoint(enclosing(name))
+
+    return overlaps

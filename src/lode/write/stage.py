@@ -97,18 +97,7 @@ class Stager(msgspec.Struct, frozen=True):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The clock and threads belong to this process; the copy has its own.
-        return Stager, (
-            self.store,
-            self.dataset_id,
-            self.layout,
-            self.components,
-            self.snapshot_id,
-            self.timestamp_column,
-            REAL,
-            self.definition,
-            self.target_file_bytes,
-            self.sort_by,
-        )
+        return Stager, msgspec.structs.astuple(msgspec.structs.replace(self, runtime=REAL))
 
     def stage(self, data: Any, *, task: str | None = None) -> Staged:
         """Stage bytes (without a codec) or records (with one), in files by partition."""

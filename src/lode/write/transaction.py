@@ -103,7 +103,7 @@ class Transaction:
         self.add(staged)
         return staged
 
-    def stage_whole(self, data: Any) -> None:
+    def _stage_whole(self, data: Any) -> None:
         """Stage all data of this transaction. Far from the store, small files wait for the commit."""
         self._require("open")
         stager = self.stager
