@@ -387,3 +387,29 @@ def test_an_error_after_the_first_rows_is_one_of_the_query(engine: Engine) -> No
     query = "SELECT IF(x > 200000, ERROR('too large'), x) FROM UNNEST(GENERATE_ARRAY(1, 300000)) AS x"
     with pytest.raises(QueryError, match=r"^too large$"):
         list(engine.run(parse(query)[0]).batches)
+
+
+@pytest.mark.parametrize("name", ["v", "e", "q", "x", "a0", "i", "n"])
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("SUM({0})", 7),
+        ("ROUND(AVG({0}), 1)", 7.0),
+        ("CONCAT(CAST(SUM({0}) AS STRING), '!')", "7!"),
+        ("SUM({0}) OVER ()", 7),
+        ("(SELECT SUM({0}) FROM UNNEST([STRUCT(7 AS {0})]))", 7),
+        ("APPROX_TOP_COUNT({0}, 1)", [{"value": 7, "count": 1}]),
+        ("APPROX_QUANTILES({0}, 1)", [7, 7]),
+        ("HLL_COUNT.EXTRACT(HLL_COUNT.INIT({0}))", 1),
+        ("TO_JSON_STRING(JSON_OBJECT(['k'], [{0}]))", '{"k":7}'),
+        ("RANGE_BUCKET({0}, [0, 10, 20])", 1),
+    ],
+)
+def test_a_column_may_have_any_name(engine: Engine, name: str, expression: str, expected: Any) -> None:
+    query = f"SELECT {expression.format(name)} AS result FROM (SELECT 7 AS {name})"
+    assert answer(engine, query)[1] == expected
+
+
+def test_a_struct_of_the_parameters_name_is_not_taken_for_it(engine: Engine) -> None:
+    query = "SELECT CONCAT(CAST(SUM(k) AS STRING), '!') FROM (SELECT 1 AS k, STRUCT(7 AS a0, 8 AS a1) AS v)"
+    assert answer(engine, query)[1] == "1!"

@@ -32,6 +32,8 @@ class Limits:
     seconds: float = 600.0
     threads: int = 1
     result_bytes: int = 10 << 30
+    # The most that one statement may read.
+    billed_bytes: int | None = None
 
 
 class DatabaseError(Exception):

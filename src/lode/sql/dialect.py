@@ -606,7 +606,7 @@ _MACRO: Final = re.compile(_QUOTED.pattern + r"|\bbq_")
 def settled(written: str) -> str:
     """Give macros a lambda that must have one.
 
-    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(…))[1]``. In
+    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda "v$": bq_round(…))[1]``. In
     the lambda the types of aggregates are known. Besides, DuckDB binds the arguments of a macro twice, and
     those of macros inside of each other twice as often for each level. Those of a lambda it binds once.
     """
@@ -665,8 +665,9 @@ def _called(name: str, arguments: list[str], late: str, *, many: bool) -> str:
     if not late and not many:
         return f"{name}{', '.join(arguments)})"
     packed = ", ".join(f"a{number} := {each}" for number, each in enumerate(arguments))
-    used = ", ".join(f"v.a{number}" for number in range(len(arguments)))
-    return f"{late}list_transform([struct_pack({packed})], lambda v: {name}{used}))[1]"
+    # No column has this name. A column of the parameter's name would be taken instead of it.
+    used = ", ".join(f'"v$".a{number}' for number in range(len(arguments)))
+    return f'{late}list_transform([struct_pack({packed})], lambda "v$": {name}{used}))[1]'
 
 
 Generator.TRANSFORMS = {

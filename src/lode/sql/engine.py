@@ -212,10 +212,21 @@ class Engine:
                 raise QueryError("The query has too many nested views.")
             self._execute(f'CREATE TEMP VIEW "{name}" AS {self.write(parse(source.query)[0])}')
             return name
-        self.bytes_processed += source.bytes
+        self.charge(source.bytes)
         with self._errors(None):
             self._database.view(name, source.rows, self._columns(source, hidden=hidden))
         return name
+
+    def charge(self, size: int) -> None:
+        """Count what a statement reads, before it changes anything."""
+        self.bytes_processed += size
+        most = self.limits.billed_bytes
+        if most is not None and self.bytes_processed > most:
+            raise QueryError(
+                f"Query exceeded limit for bytes billed: {most}. {self.bytes_processed} or higher required.",
+                reason="bytesBilledLimitExceeded",
+                location="",
+            )
 
     def _columns(self, source: Source, *, hidden: bool) -> str:
         """The columns of a table, in the form that they have inside of a query."""

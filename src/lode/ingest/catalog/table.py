@@ -57,7 +57,7 @@ class TableDefinition(
     info: dict[str, Any] = {}
     version: int = 1
     generation: int = 1
-    # Part of the name of the rows' dataset, if they were written before the table took the place of another.
+    # Part of the name of the rows' dataset, if they were written before the table was stored.
     storage: str = ""
     # The generation of its dataset: deleting the dataset deletes the table.
     dataset_generation: int = 1

@@ -163,7 +163,6 @@ class QueryJobs:
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
                 script = Script(session, settings["query"], named, positional, dry=dry)
                 outcome = script.run()
-                self._check_billed(settings, outcome)
                 job.statistics = _statistics(outcome, dry=dry)
                 if outcome.schema is not None and not dry:
                     job.result = self._store(job, session, outcome)
@@ -178,25 +177,10 @@ class QueryJobs:
             self._processes.close()
 
     def _limits_of(self, job: Job) -> Limits:
-        given = job.configuration.get("jobTimeoutMs")
-        if given in (None, "", "0", 0):
-            return self._limits
-        try:
-            seconds = int(given) / 1000
-        except (TypeError, ValueError):
-            raise invalid(
-                f"Invalid value for jobTimeoutMs: {shortened(str(given))} is not a number."
-            ) from None
-        return replace(self._limits, seconds=min(seconds, self._limits.seconds))
-
-    def _check_billed(self, settings: dict[str, Any], outcome: Outcome) -> None:
-        most = settings.get("maximumBytesBilled")
-        if most not in (None, "") and outcome.bytes > int(most):
-            raise QueryError(
-                f"Query exceeded limit for bytes billed: {most}. {outcome.bytes} or higher required.",
-                reason="bytesBilledLimitExceeded",
-                location="",
-            )
+        millis = _number(job.configuration, "jobTimeoutMs")
+        billed = _number(job.settings, "maximumBytesBilled")
+        seconds = min(millis / 1000, self._limits.seconds) if millis else self._limits.seconds
+        return replace(self._limits, seconds=seconds, billed_bytes=billed)
 
     # -- results -------------------------------------------------------------------------------
 
@@ -350,6 +334,16 @@ def _spelled(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
         for name in batch.schema.names
     ]
     return batch.rename_columns(names)
+
+
+def _number(settings: dict[str, Any], key: str) -> int | None:
+    given = settings.get(key)
+    if given in (None, ""):
+        return None
+    try:
+        return int(given)
+    except (TypeError, ValueError):
+        raise invalid(f"Invalid value for {key}: {shortened(str(given))} is not a number.") from None
 
 
 def as_refusal(error: QueryError) -> Refused:

@@ -219,8 +219,9 @@ class _Statement:
             matching = match_rows(base, condition, workers)
         except InvalidOptionError:
             return False  # the query says what is wrong with it
-        self._session.sql.bytes_processed = sum(
-            file.size_bytes for file in base.scan.files if file.path in matching.paths
+        self._session.sql.bytes_processed = 0
+        self._session.sql.charge(
+            sum(file.size_bytes for file in base.scan.files if file.path in matching.paths)
         )
         if matching.paths:
             kept = remove_rows(removal, base, matching, transaction.stager, workers, None)

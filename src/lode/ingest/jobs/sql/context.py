@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    import lode
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine as Tables
     from lode.ingest.names import TableName
@@ -97,8 +98,8 @@ class Context:
         disposition: str,
         decide: Callable[[TableDefinition | None], TableDefinition],
         rows: Callable[[], Iterable[pa.RecordBatch]],
-    ) -> None:
-        """Write the rows of a query to a table in one snapshot.
+    ) -> lode.Snapshot | None:
+        """Write the rows of a query to a table in one snapshot; None if there are none to append.
 
         Args:
             name: The table.
@@ -110,7 +111,7 @@ class Context:
             self.tables, TableRef(name), CREATE[0], disposition, anew=disposition == "WRITE_TRUNCATE"
         )
         try:
-            target.load(
+            return target.load(
                 Commit(self.key, "query"),
                 decide,
                 lambda wanted: (complete(batch, wanted.schema) for batch in rows()),
