@@ -413,3 +413,28 @@ def test_a_column_may_have_any_name(engine: Engine, name: str, expression: str, 
 def test_a_struct_of_the_parameters_name_is_not_taken_for_it(engine: Engine) -> None:
     query = "SELECT CONCAT(CAST(SUM(k) AS STRING), '!') FROM (SELECT 1 AS k, STRUCT(7 AS a0, 8 AS a1) AS v)"
     assert answer(engine, query)[1] == "1!"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "DATE_ADD(DATE '9999-12-31', INTERVAL 1 DAY)",
+        "DATE '0001-01-01' - 1",
+        "DATE_FROM_UNIX_DATE(999999999)",
+        "DATETIME_ADD(DATETIME '9999-12-31 23:59:59', INTERVAL 1 SECOND)",
+        "TIMESTAMP_SUB(TIMESTAMP '0001-01-01 00:00:00+00', INTERVAL 1 MICROSECOND)",
+        "[DATE '9999-12-31' + 1]",
+        "STRUCT([STRUCT(DATE '9999-12-31' + 1 AS day)] AS days)",
+    ],
+)
+def test_a_time_that_no_client_can_read_is_refused(engine: Engine, expression: str) -> None:
+    with pytest.raises(QueryError, match="out of range"):
+        answer(engine, f"SELECT {expression}")
+
+
+def test_the_first_and_the_last_time_are_answered(engine: Engine) -> None:
+    query = "SELECT [DATE '0001-01-01', NULL, DATE '9999-12-31']"
+    assert answer(engine, query)[1] == [dt.date(1, 1, 1), None, dt.date(9999, 12, 31)]
+    query = "SELECT [TIMESTAMP '0001-01-01 00:00:00+00', TIMESTAMP '9999-12-31 23:59:59.999999+00']"
+    first, last = answer(engine, query)[1]
+    assert (first.year, last.year, last.microsecond) == (1, 9999, 999999)

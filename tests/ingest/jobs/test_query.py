@@ -388,3 +388,37 @@ def test_a_function_of_a_dataset_reaches_no_file_and_does_not_call_itself(client
     ask(client, "CREATE FUNCTION d.loop(x INT64) AS (d.loop(x))")
     with pytest.raises(GoogleAPICallError, match="without an end"):
         ask(client, "SELECT d.loop(1)")
+
+
+def test_a_view_is_queried_and_never_read_as_a_table_without_rows(
+    client: bigquery.Client, server: LodeServer, filled: str
+) -> None:
+    view = f"{filled}_view"
+    ask(client, f"CREATE VIEW `{view}` AS SELECT id FROM `{filled}`")
+    assert len(ask(client, f"SELECT * FROM `{view}`")) == 3
+    with pytest.raises(BadRequest, match="Cannot list a table of type VIEW"):
+        list(client.list_rows(view))
+    with pytest.raises(BadRequest, match="Cannot list a table of type VIEW"):
+        client.copy_table(view, f"{filled}_copy").result()
+    with pytest.raises(BadRequest, match="Cannot list a table of type VIEW"):
+        client.extract_table(view, "gs://bucket/view.csv").result()
+    read: Any = server.read_client()
+    with read, pytest.raises(GoogleAPICallError, match="Cannot list a table of type"):
+        client.list_rows(client.get_table(view)).to_arrow(bqstorage_client=read)
+    with pytest.raises(NotFound):
+        client.get_table(f"{filled}_copy")
+
+
+def test_results_of_queries_are_not_listed(client: bigquery.Client) -> None:
+    assert len(ask(client, "SELECT REPEAT('x', 1000) FROM UNNEST(GENERATE_ARRAY(1, 2000))")) == 2000
+    assert [each.dataset_id for each in client.list_datasets()] == ["d"]
+    assert "_lode_results" in [each.dataset_id for each in client.list_datasets(include_all=True)]
+    assert ask(client, "SELECT schema_name FROM INFORMATION_SCHEMA.SCHEMATA") == [{"schema_name": "d"}]
+
+
+def test_a_session_is_refused_and_a_script_has_no_other_jobs_as_its_parts(client: bigquery.Client) -> None:
+    with pytest.raises(GoogleAPICallError, match="Sessions are not supported"):
+        ask(client, "CREATE TEMP TABLE x AS SELECT 1 AS a", create_session=True)
+    job = client.query("SELECT 1; SELECT 2")
+    job.result()
+    assert list(client.list_jobs(parent_job=job)) == []

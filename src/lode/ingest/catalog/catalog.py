@@ -378,12 +378,16 @@ class Catalog:
         self._datasets.change(dataset_path(name), delete)
 
     def list_datasets(
-        self, project: str, *, after: str = "", limit: int | None = None
+        self, project: str, *, after: str = "", limit: int | None = None, hidden: bool = True
     ) -> list[DatasetDefinition]:
-        """The datasets of a project in the order of their paths, starting after the dataset ``after``."""
+        """The datasets of a project in the order of their paths, starting after the dataset ``after``.
+
+        Those that begin with ``_``, such as the one with results of queries, are ``hidden``.
+        """
         prefix = f"{ROOT}{escaped(project)}/"
         start = f"{prefix}{escaped(after)}0" if after else ""
-        folders = filter(None, folders_below(self._store, prefix, after=start))
+        found_below = filter(None, folders_below(self._store, prefix, after=start))
+        folders = (each for each in found_below if hidden or not each.startswith("_"))
         paths = (f"{prefix}{folder}/dataset.json" for folder in folders)
         found = (each for each in self._datasets.each(paths) if isinstance(each, DatasetDefinition))
         return list(islice(found, limit))

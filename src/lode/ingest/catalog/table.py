@@ -88,6 +88,17 @@ class TableDefinition(
             return "MATERIALIZED_VIEW"
         return "VIEW" if "view" in self.info else "TABLE"
 
+    def check_readable(self) -> TableDefinition:
+        """The table itself, or a refusal if it is a view, which has no rows of its own."""
+        if self.kind != "TABLE":
+            project, dataset, table = self.name
+            raise Refused(
+                Code.INVALID_ARGUMENT,
+                f"Cannot list a table of type {self.kind}: query {project}:{dataset}.{table} instead.",
+                reason="invalid",
+            )
+        return self
+
     def check_writable(self) -> TableDefinition:
         """The table itself, or a refusal if it is a view."""
         if self.kind != "TABLE":

@@ -16,9 +16,9 @@ import msgspec
 from lode.format.ids import shortened
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.paths import display_name
-from lode.ingest.catalog.table import complete
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql import parameters
+from lode.ingest.jobs.sql.fit import fitted
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session
 from lode.ingest.jobs.sql.turns import short_turns
@@ -62,6 +62,7 @@ _CODES: Final = {
 }
 _UNSUPPORTED: Final = {
     "tableDefinitions": "Queries of external files are not supported: load them into a table.",
+    "createSession": "Sessions are not supported: write the statements into one query.",
     "userDefinedFunctionResources": "Functions of other files are not supported: write them in the query.",
     "destinationEncryptionConfiguration": "Files are encrypted as the store is set up.",
 }
@@ -322,7 +323,7 @@ class _Rows:
                     Code.ABORTED,
                     f"Other writers have changed {wanted.name.short} meanwhile: start the job again.",
                 )
-            return (complete(_spelled(each, wanted.schema), wanted.schema) for each in found.pop())
+            return (fitted(_spelled(each, wanted.schema), wanted.schema) for each in found.pop())
 
         return rows
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from lode.ingest.catalog.table import complete
 from lode.ingest.jobs.buckets import Buckets
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
+from lode.ingest.jobs.sql.fit import fitted
 from lode.ingest.jobs.sql.names import CatalogTables
 from lode.ingest.jobs.tables import TableRef
 from lode.ingest.status import Code, Refused
@@ -114,7 +114,7 @@ class Context:
             return target.load(
                 Commit(self.key, "query"),
                 decide,
-                lambda wanted: (complete(batch, wanted.schema) for batch in rows()),
+                lambda wanted: (fitted(batch, wanted.schema) for batch in rows()),
                 empty=disposition != "WRITE_APPEND",
             )
         except Refused as refused:
