@@ -41,6 +41,22 @@ def answer(engine: Engine, query: str) -> tuple[str, Any]:
 
 
 CASES: list[tuple[str, str, Any]] = [
+    # texts for times, and lists of patterns
+    ("DATE_ADD('2024-01-05', INTERVAL 1 DAY)", "DATE", dt.date(2024, 1, 6)),
+    ("DATE_SUB('2024-01-05', INTERVAL 1 MONTH)", "DATE", dt.date(2023, 12, 5)),
+    ("UNIX_DATE('1970-01-02')", "INT64", 1),
+    ("GENERATE_DATE_ARRAY('2024-01-01', '2024-01-02')", "ARRAY<DATE>", [dt.date(2024, 1, n) for n in (1, 2)]),
+    ("DATETIME_ADD('2024-01-05', INTERVAL 1 HOUR)", "DATETIME", dt.datetime(2024, 1, 5, 1)),
+    ("DATETIME_TRUNC('2024-01-05 01:02:03', HOUR)", "DATETIME", dt.datetime(2024, 1, 5, 1)),
+    ("TIME_ADD('01:02:03', INTERVAL 1 HOUR)", "TIME", dt.time(2, 2, 3)),
+    ("TIMESTAMP_SUB('2024-01-05', INTERVAL 1 HOUR)", "TIMESTAMP", dt.datetime(2024, 1, 4, 23, tzinfo=UTC)),
+    ("TIMESTAMP_TRUNC('2024-01-05 01:02:03+01', DAY)", "TIMESTAMP", dt.datetime(2024, 1, 5, tzinfo=UTC)),
+    ("UNIX_SECONDS('1970-01-01 00:00:05+00')", "INT64", 5),
+    ("'ab' LIKE ANY ('x%', '%b')", "BOOL", True),
+    ("'ab' LIKE ALL ('x%', '%b')", "BOOL", False),
+    ("'ab' NOT LIKE ANY ('a%', 'b%')", "BOOL", True),
+    ("'ab' NOT LIKE ALL ('x%', 'b%')", "BOOL", True),
+    ("NOT 'ab' LIKE ANY ('a%')", "BOOL", False),
     # numbers
     ("1 + 2", "INT64", 3),
     ("2147483647 + 1", "INT64", 2147483648),
@@ -438,3 +454,8 @@ def test_the_first_and_the_last_time_are_answered(engine: Engine) -> None:
     query = "SELECT [TIMESTAMP '0001-01-01 00:00:00+00', TIMESTAMP '9999-12-31 23:59:59.999999+00']"
     first, last = answer(engine, query)[1]
     assert (first.year, last.year, last.microsecond) == (1, 9999, 999999)
+
+
+def test_a_struct_as_the_row_of_a_result_has_its_members_as_columns(engine: Engine) -> None:
+    result = engine.run(parse("SELECT AS STRUCT 1 AS a, 'x' AS b, 2")[0])
+    assert [row for batch in result.batches for row in batch.to_pylist()] == [{"a": 1, "b": "x", "f0_": 2}]
