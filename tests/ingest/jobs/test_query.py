@@ -422,3 +422,47 @@ def test_a_session_is_refused_and_a_script_has_no_other_jobs_as_its_parts(client
     job = client.query("SELECT 1; SELECT 2")
     job.result()
     assert list(client.list_jobs(parent_job=job)) == []
+
+
+def test_a_view_is_created_and_changed_by_the_client(client: bigquery.Client, filled: str) -> None:
+    view = bigquery.Table(f"{filled}_view")
+    view.view_query = f"SELECT id, name FROM `{filled}`"
+    view.description = "names"
+    made = client.create_table(view)
+    assert (made.table_type, made.description, [each.name for each in made.schema]) == (
+        "VIEW",
+        "names",
+        ["id", "name"],
+    )
+    assert len(ask(client, f"SELECT name FROM `{filled}_view`")) == 3
+    made.view_query = f"SELECT MAX(id) AS top FROM `{filled}`"
+    changed = client.update_table(made, ["view_query"])
+    assert (changed.description, changed.view_query) == ("names", made.view_query)
+    assert ask(client, f"SELECT * FROM `{filled}_view`") == [{"top": 3}]
+    changed.labels = {"a": "b"}
+    assert client.update_table(changed, ["labels"]).view_query == made.view_query
+    assert ask(client, f"SELECT * FROM `{filled}_view`") == [{"top": 3}]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT * FROM d.missing", "Not found: Table"),
+        ("SELECT 1 AS a; DROP TABLE d.other", "must be one SELECT"),
+        ("DROP TABLE d.other", "must be one SELECT"),
+        ("SELEC 1", "Syntax error"),
+    ],
+)
+def test_a_view_has_one_valid_query(client: bigquery.Client, table: str, query: str, reason: str) -> None:
+    ask(client, "CREATE TABLE IF NOT EXISTS d.other (a INT64)")
+    view = bigquery.Table(table)
+    view.view_query = query
+    with pytest.raises(GoogleAPICallError, match=reason):
+        client.create_table(view)
+    with pytest.raises(NotFound):
+        client.get_table(table)
+    assert ask(client, "SELECT COUNT(*) AS c FROM d.other") == [{"c": 0}]
+    plain = client.create_table(bigquery.Table(table, schema=[bigquery.SchemaField("a", "INTEGER")]))
+    plain.view_query = "SELECT 1 AS a"
+    with pytest.raises(BadRequest, match="cannot become a view"):
+        client.update_table(plain, ["view_query"])
