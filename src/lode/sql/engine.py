@@ -20,7 +20,7 @@ from lode.sql.errors import LimitError, QueryError
 from lode.sql.messages import as_query_error
 from lode.sql.parser import parse
 from lode.sql.rewrite import Functions, name_columns, replace_table, sources
-from lode.sql.types import inner_type, inward, quoted
+from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted
 from lode.sql.workers import RemoteDatabase, WorkerLostError
 
 if TYPE_CHECKING:
@@ -315,6 +315,12 @@ class Engine:
                 f"Inserted row has wrong column count; Has {len(found)}, expected {len(columns)}"
                 f"{position(tree)}"
             )
+        for given, wanted in zip(found, columns, strict=True):
+            if not assignable(given.type, wanted.type):
+                raise QueryError(
+                    f"Value of type {arrow_name(given.type)} cannot be assigned to {wanted.name}, which has "
+                    f"type {arrow_name(wanted.type)}{position(tree)}"
+                )
         names = [f"c{number}" for number in range(len(columns))]
         casts = ", ".join(
             f"{_cast(name, given.type, each)} AS {name}"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.job import Job
     from lode.ingest.jobs.sql.context import Outcome
+    from lode.ingest.types.columns import Column
     from lode.store.protocol import Store
 
     Properties = Callable[[dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]]
@@ -299,6 +300,16 @@ class _Rows:
                 reason="invalid",
                 location="",
             )
+        for each in schema:
+            place = current.schema.positions.get(each.name.lower())
+            old = each if place is None else current.schema.columns[place]
+            if _kind(old) != _kind(each):
+                raise QueryError(
+                    f"Provided Schema does not match Table {display_name(current.name)}. "
+                    f"Field {each.name} has changed type from {old.type} to {each.type}",
+                    reason="invalid",
+                    location="",
+                )
         return msgspec.structs.replace(current, schema=TableSchema((*current.schema.columns, *new)))
 
     def _as_empty(self, current: TableDefinition) -> TableDefinition:
@@ -326,6 +337,12 @@ class _Rows:
             return (fitted(_spelled(each, wanted.schema), wanted.schema) for each in found.pop())
 
         return rows
+
+
+def _kind(column: Column) -> tuple[Any, ...]:
+    """What must be the same in a column and in the values that are appended to it."""
+    fields = {field.name.lower(): _kind(field) for field in column.fields}
+    return column.type, column.mode == "REPEATED", column.range_element, fields
 
 
 def _spelled(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
