@@ -41,6 +41,22 @@ def answer(engine: Engine, query: str) -> tuple[str, Any]:
 
 
 CASES: list[tuple[str, str, Any]] = [
+    # texts for times, and lists of patterns
+    ("DATE_ADD('2024-01-05', INTERVAL 1 DAY)", "DATE", dt.date(2024, 1, 6)),
+    ("DATE_SUB('2024-01-05', INTERVAL 1 MONTH)", "DATE", dt.date(2023, 12, 5)),
+    ("UNIX_DATE('1970-01-02')", "INT64", 1),
+    ("GENERATE_DATE_ARRAY('2024-01-01', '2024-01-02')", "ARRAY<DATE>", [dt.date(2024, 1, n) for n in (1, 2)]),
+    ("DATETIME_ADD('2024-01-05', INTERVAL 1 HOUR)", "DATETIME", dt.datetime(2024, 1, 5, 1)),
+    ("DATETIME_TRUNC('2024-01-05 01:02:03', HOUR)", "DATETIME", dt.datetime(2024, 1, 5, 1)),
+    ("TIME_ADD('01:02:03', INTERVAL 1 HOUR)", "TIME", dt.time(2, 2, 3)),
+    ("TIMESTAMP_SUB('2024-01-05', INTERVAL 1 HOUR)", "TIMESTAMP", dt.datetime(2024, 1, 4, 23, tzinfo=UTC)),
+    ("TIMESTAMP_TRUNC('2024-01-05 01:02:03+01', DAY)", "TIMESTAMP", dt.datetime(2024, 1, 5, tzinfo=UTC)),
+    ("UNIX_SECONDS('1970-01-01 00:00:05+00')", "INT64", 5),
+    ("'ab' LIKE ANY ('x%', '%b')", "BOOL", True),
+    ("'ab' LIKE ALL ('x%', '%b')", "BOOL", False),
+    ("'ab' NOT LIKE ANY ('a%', 'b%')", "BOOL", True),
+    ("'ab' NOT LIKE ALL ('x%', 'b%')", "BOOL", True),
+    ("NOT 'ab' LIKE ANY ('a%')", "BOOL", False),
     # numbers
     ("1 + 2", "INT64", 3),
     ("2147483647 + 1", "INT64", 2147483648),
@@ -387,3 +403,59 @@ def test_an_error_after_the_first_rows_is_one_of_the_query(engine: Engine) -> No
     query = "SELECT IF(x > 200000, ERROR('too large'), x) FROM UNNEST(GENERATE_ARRAY(1, 300000)) AS x"
     with pytest.raises(QueryError, match=r"^too large$"):
         list(engine.run(parse(query)[0]).batches)
+
+
+@pytest.mark.parametrize("name", ["v", "e", "q", "x", "a0", "i", "n"])
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("SUM({0})", 7),
+        ("ROUND(AVG({0}), 1)", 7.0),
+        ("CONCAT(CAST(SUM({0}) AS STRING), '!')", "7!"),
+        ("SUM({0}) OVER ()", 7),
+        ("(SELECT SUM({0}) FROM UNNEST([STRUCT(7 AS {0})]))", 7),
+        ("APPROX_TOP_COUNT({0}, 1)", [{"value": 7, "count": 1}]),
+        ("APPROX_QUANTILES({0}, 1)", [7, 7]),
+        ("HLL_COUNT.EXTRACT(HLL_COUNT.INIT({0}))", 1),
+        ("TO_JSON_STRING(JSON_OBJECT(['k'], [{0}]))", '{"k":7}'),
+        ("RANGE_BUCKET({0}, [0, 10, 20])", 1),
+    ],
+)
+def test_a_column_may_have_any_name(engine: Engine, name: str, expression: str, expected: Any) -> None:
+    query = f"SELECT {expression.format(name)} AS result FROM (SELECT 7 AS {name})"
+    assert answer(engine, query)[1] == expected
+
+
+def test_a_struct_of_the_parameters_name_is_not_taken_for_it(engine: Engine) -> None:
+    query = "SELECT CONCAT(CAST(SUM(k) AS STRING), '!') FROM (SELECT 1 AS k, STRUCT(7 AS a0, 8 AS a1) AS v)"
+    assert answer(engine, query)[1] == "1!"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "DATE_ADD(DATE '9999-12-31', INTERVAL 1 DAY)",
+        "DATE '0001-01-01' - 1",
+        "DATE_FROM_UNIX_DATE(999999999)",
+        "DATETIME_ADD(DATETIME '9999-12-31 23:59:59', INTERVAL 1 SECOND)",
+        "TIMESTAMP_SUB(TIMESTAMP '0001-01-01 00:00:00+00', INTERVAL 1 MICROSECOND)",
+        "[DATE '9999-12-31' + 1]",
+        "STRUCT([STRUCT(DATE '9999-12-31' + 1 AS day)] AS days)",
+    ],
+)
+def test_a_time_that_no_client_can_read_is_refused(engine: Engine, expression: str) -> None:
+    with pytest.raises(QueryError, match="out of range"):
+        answer(engine, f"SELECT {expression}")
+
+
+def test_the_first_and_the_last_time_are_answered(engine: Engine) -> None:
+    query = "SELECT [DATE '0001-01-01', NULL, DATE '9999-12-31']"
+    assert answer(engine, query)[1] == [dt.date(1, 1, 1), None, dt.date(9999, 12, 31)]
+    query = "SELECT [TIMESTAMP '0001-01-01 00:00:00+00', TIMESTAMP '9999-12-31 23:59:59.999999+00']"
+    first, last = answer(engine, query)[1]
+    assert (first.year, last.year, last.microsecond) == (1, 9999, 999999)
+
+
+def test_a_struct_as_the_row_of_a_result_has_its_members_as_columns(engine: Engine) -> None:
+    result = engine.run(parse("SELECT AS STRUCT 1 AS a, 'x' AS b, 2")[0])
+    assert [row for batch in result.batches for row in batch.to_pylist()] == [{"a": 1, "b": "x", "f0_": 2}]

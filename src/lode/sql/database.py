@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import duckdb
 
 _BATCH_ROWS: Final = 65_536
+# The first and last day, and the first and last microsecond, since 1970. DuckDB computes others, too.
+_DAYS: Final = (-719_162, 2_932_896)
+_MICROS: Final = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,8 @@ class Limits:
     seconds: float = 600.0
     threads: int = 1
     result_bytes: int = 10 << 30
+    # The most that one statement may read.
+    billed_bytes: int | None = None
 
 
 class DatabaseError(Exception):
@@ -330,8 +335,27 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows of DuckDB in the types of a schema."""
+    for column in batch.columns:
+        _check_times(column)
     arrays = [_fitted(column, each.type) for column, each in zip(batch.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _check_times(array: Any) -> None:
+    """Refuse times that BigQuery does not have: no client could read them."""
+    kind = array.type
+    if pt.is_nested(kind) and not pt.is_map(kind):
+        for part in array.flatten() if pt.is_struct(kind) else [array.flatten()]:
+            _check_times(part)
+    elif pt.is_date32(kind) or pt.is_timestamp(kind):
+        import pyarrow.compute as pc
+
+        first, last = _DAYS if pt.is_date32(kind) else _MICROS
+        number = pa.int32() if pt.is_date32(kind) else pa.int64()
+        ends: Any = pc.min_max(array.view(number)).as_py()
+        if ends["min"] is not None and (ends["min"] < first or ends["max"] > last):
+            name = "DATE" if pt.is_date32(kind) else "TIMESTAMP" if kind.tz else "DATETIME"
+            raise QueryError(f"{name} value is out of range: it is before year 1 or after year 9999")
 
 
 def _fitted(array: Any, kind: Any) -> Any:

@@ -176,6 +176,14 @@ LATE: Final = "\x01"
 # A minus sign is not part of a literal, so the smallest INT64 has one that is larger than the largest.
 _MAX_INTEGER: Final = 1 << 63
 _MAX_DIGITS: Final = 40
+# Functions whose first two arguments may be literals of text for a time of this type.
+_TIMES: Final = {
+    **dict.fromkeys(("DATE_ADD", "DATE_SUB", "UNIX_DATE", "GENERATE_DATE_ARRAY"), "DATE"),
+    **dict.fromkeys(("DATETIME_ADD", "DATETIME_SUB", "DATETIME_TRUNC"), "DATETIME"),
+    **dict.fromkeys(("TIME_ADD", "TIME_SUB", "TIME_TRUNC"), "TIME"),
+    **dict.fromkeys(("TIMESTAMP_ADD", "TIMESTAMP_SUB", "TIMESTAMP_TRUNC"), "TIMESTAMP"),
+    **dict.fromkeys(("UNIX_SECONDS", "UNIX_MILLIS", "UNIX_MICROS", "GENERATE_TIMESTAMP_ARRAY"), "TIMESTAMP"),
+}
 # So many macros are bound before one gets a lambda.
 _MAX_BINDINGS: Final = 255
 
@@ -440,6 +448,9 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         target = FUNCTIONS.get(name)
         if target is None:
             raise QueryError(f"Function not found: {expression.name}{position(expression)}")
+        for each in expression.expressions[:2] if name in _TIMES else ():
+            if isinstance(each, exp.Literal) and each.is_string:
+                each.replace(exp.cast(each.copy(), _TIMES[name], dialect="bigquery"))
         if not isinstance(target, str):
             return str(target(self, expression))
         return f"{target}({', '.join(self.sql(each) for each in expression.expressions)})"
@@ -566,10 +577,28 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         )
 
     def like_sql(self, expression: exp.Like) -> str:
+        listed = expression.expression
+        if isinstance(listed, exp.Any | exp.All):
+            return self._like_each(expression, listed)
         escape = expression.args.get("escape")
         negated = "NOT " if expression.args.get("negate") else ""
         base = f"{self.sql(expression, 'this')} {negated}LIKE {self.sql(expression, 'expression')}"
         return base if escape else f"{base} ESCAPE '\\'"
+
+    def _like_each(self, expression: exp.Like, listed: exp.Any | exp.All) -> str:
+        """LIKE ANY and LIKE ALL. With NOT, ANY is true if one pattern does not match."""
+        if not isinstance(listed.this, exp.Tuple | exp.Paren):
+            raise UnsupportedError(f"LIKE {listed.key.upper()} of this expression")
+        given = listed.this.expressions if isinstance(listed.this, exp.Tuple) else [listed.this.this]
+        each = [
+            self.like_sql(
+                exp.Like(
+                    this=expression.this.copy(), expression=item.copy(), negate=expression.args.get("negate")
+                )
+            )
+            for item in given
+        ]
+        return f"({(' OR ' if isinstance(listed, exp.Any) else ' AND ').join(each)})"
 
     def generate(self, expression: Any, copy: bool = True) -> str:
         return settled(str(super().generate(expression, copy=copy)))
@@ -606,7 +635,7 @@ _MACRO: Final = re.compile(_QUOTED.pattern + r"|\bbq_")
 def settled(written: str) -> str:
     """Give macros a lambda that must have one.
 
-    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(…))[1]``. In
+    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda "v$": bq_round(…))[1]``. In
     the lambda the types of aggregates are known. Besides, DuckDB binds the arguments of a macro twice, and
     those of macros inside of each other twice as often for each level. Those of a lambda it binds once.
     """
@@ -665,8 +694,9 @@ def _called(name: str, arguments: list[str], late: str, *, many: bool) -> str:
     if not late and not many:
         return f"{name}{', '.join(arguments)})"
     packed = ", ".join(f"a{number} := {each}" for number, each in enumerate(arguments))
-    used = ", ".join(f"v.a{number}" for number in range(len(arguments)))
-    return f"{late}list_transform([struct_pack({packed})], lambda v: {name}{used}))[1]"
+    # No column has this name. A column of the parameter's name would be taken instead of it.
+    used = ", ".join(f'"v$".a{number}' for number in range(len(arguments)))
+    return f'{late}list_transform([struct_pack({packed})], lambda "v$": {name}{used}))[1]'
 
 
 Generator.TRANSFORMS = {

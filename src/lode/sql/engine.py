@@ -20,7 +20,7 @@ from lode.sql.errors import LimitError, QueryError
 from lode.sql.messages import as_query_error
 from lode.sql.parser import parse
 from lode.sql.rewrite import Functions, name_columns, replace_table, sources
-from lode.sql.types import inner_type, inward, quoted
+from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted
 from lode.sql.workers import RemoteDatabase, WorkerLostError
 
 if TYPE_CHECKING:
@@ -212,10 +212,21 @@ class Engine:
                 raise QueryError("The query has too many nested views.")
             self._execute(f'CREATE TEMP VIEW "{name}" AS {self.write(parse(source.query)[0])}')
             return name
-        self.bytes_processed += source.bytes
+        self.charge(source.bytes)
         with self._errors(None):
             self._database.view(name, source.rows, self._columns(source, hidden=hidden))
         return name
+
+    def charge(self, size: int) -> None:
+        """Count what a statement reads, before it changes anything."""
+        self.bytes_processed += size
+        most = self.limits.billed_bytes
+        if most is not None and self.bytes_processed > most:
+            raise QueryError(
+                f"Query exceeded limit for bytes billed: {most}. {self.bytes_processed} or higher required.",
+                reason="bytesBilledLimitExceeded",
+                location="",
+            )
 
     def _columns(self, source: Source, *, hidden: bool) -> str:
         """The columns of a table, in the form that they have inside of a query."""
@@ -304,6 +315,12 @@ class Engine:
                 f"Inserted row has wrong column count; Has {len(found)}, expected {len(columns)}"
                 f"{position(tree)}"
             )
+        for given, wanted in zip(found, columns, strict=True):
+            if not assignable(given.type, wanted.type):
+                raise QueryError(
+                    f"Value of type {arrow_name(given.type)} cannot be assigned to {wanted.name}, which has "
+                    f"type {arrow_name(wanted.type)}{position(tree)}"
+                )
         names = [f"c{number}" for number in range(len(columns))]
         casts = ", ".join(
             f"{_cast(name, given.type, each)} AS {name}"

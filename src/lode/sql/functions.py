@@ -225,7 +225,8 @@ def _json_pairs(generator: Any, node: Any) -> str:
     arguments = _arguments(generator, node)
     if len(arguments) == 2 and len(node.expressions) == 2 and isinstance(node.expressions[0], exp.Array):
         keys, values = arguments
-        return f"bq_json_object_of({keys}, list_transform({values}, lambda e: CAST(to_json(e) AS VARCHAR)))"
+        texts = f'list_transform({values}, lambda "e$": CAST(to_json("e$") AS VARCHAR))'
+        return f"bq_json_object_of({keys}, {texts})"
     made = [f"{name}, {value}" for name, value in zip(arguments[::2], arguments[1::2], strict=False)]
     return f"json_object({', '.join(made)})"
 
@@ -292,8 +293,8 @@ def _hll(operation: str) -> Writer:
         if operation == "init":
             return f"\x01encode(array_to_string(list_sort(list(DISTINCT md5(bq_string({value})))), ','))"
         if operation == "extract":
-            return f"len(list_filter(string_split(decode({value}), ','), lambda e: e <> ''))"
-        single = f"list_filter(string_split(decode({value}), ','), lambda e: e <> '')"
+            return f"len(list_filter(string_split(decode({value}), ','), lambda \"e$\": \"e$\" <> ''))"
+        single = f"list_filter(string_split(decode({value}), ','), lambda \"e$\": \"e$\" <> '')"
         merged = f"list_distinct(flatten(list({single})))"
         return f"\x01len({merged})" if operation == "merge" else f"\x01encode(array_to_string({merged}, ','))"
 
@@ -474,7 +475,7 @@ def _count_if(generator: Any, node: Any) -> str:
 def _quantiles(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
     number = generator.sql(node, "quantile") or generator.sql(node, "expression")
-    points = f"list_transform(range(0, {number} + 1), lambda q: q / {number})"
+    points = f'list_transform(range(0, {number} + 1), lambda "e$": "e$" / {number})'
     count = int(number) if number.isdigit() else 0
     if count:
         points = "[" + ", ".join(str(step / count) for step in range(count + 1)) + "]"
@@ -486,8 +487,8 @@ def _top_count(generator: Any, node: Any) -> str:
     number = generator.sql(node, "expression") or "10"
     return (
         f"list_slice(list_transform(list_reverse_sort(list_transform(map_entries(histogram({inside.value})), "
-        f"lambda e: struct_pack(c := CAST(e.value AS BIGINT), v := e.key))), "
-        f'lambda e: struct_pack("value" := e.v, "count" := e.c)), 1, {number})'
+        'lambda "e$": struct_pack(c := CAST("e$".value AS BIGINT), v := "e$".key))), '
+        f'lambda "e$": struct_pack("value" := "e$".v, "count" := "e$".c)), 1, {number})'
     )
 
 

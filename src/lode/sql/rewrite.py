@@ -43,6 +43,8 @@ def name_columns(tree: exp.Expression) -> None:
     select: Any = tree
     while isinstance(select, exp.SetOperation | exp.Subquery):
         select = select.this
+    if isinstance(select, exp.Select) and select.args.get("kind") == "STRUCT":
+        select.set("kind", None)  # a row of the result is a struct already
     if not isinstance(select, exp.Select) or select.args.get("kind"):
         return
     number = 0

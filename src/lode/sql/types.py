@@ -93,6 +93,50 @@ def shape(kind: Any) -> str:
     return _NAMES.get(found) or _NAMES.get(str(kind).lower(), "STRING" if str(kind) == '"NULL"' else "")
 
 
+# What a column takes besides its own type and texts. DuckDB would cast all types, and round or cut.
+_WIDER: Final = {
+    "FLOAT64": ("INT64", "NUMERIC"),
+    "NUMERIC": ("INT64", "FLOAT64"),
+    "DATETIME": ("DATE",),
+    "TIMESTAMP": ("DATE", "DATETIME"),
+}
+_PREDICATES: Final = (
+    ("is_integer", "INT64"),
+    ("is_floating", "FLOAT64"),
+    ("is_decimal", "NUMERIC"),
+    ("is_boolean", "BOOL"),
+    ("is_binary", "BYTES"),
+    ("is_date", "DATE"),
+    ("is_time", "TIME"),
+)
+
+
+def arrow_name(kind: Any) -> str:
+    """BigQuery's name of the Arrow type of a result, for messages and comparisons."""
+    if pt.is_list(kind):
+        return f"ARRAY<{arrow_name(kind.value_type)}>"
+    if pt.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{each.name} {arrow_name(each.type)}' for each in kind)}>"
+    if pt.is_timestamp(kind):
+        return "TIMESTAMP" if kind.tz else "DATETIME"
+    return next((name for question, name in _PREDICATES if getattr(pt, question)(kind)), "STRING")
+
+
+def assignable(given: Any, wanted: Any, *, element: bool = False) -> bool:
+    """Whether a column takes values of another type without loss.
+
+    NULL has the type of texts here, and ``[]`` that of integers.
+    """
+    if pt.is_list(wanted) and pt.is_list(given):
+        return assignable(given.value_type, wanted.value_type, element=True)
+    if pt.is_struct(wanted) and pt.is_struct(given):
+        return [each.name.lower() for each in given] == [each.name.lower() for each in wanted] and all(
+            assignable(one.type, other.type) for one, other in zip(given, wanted, strict=True)
+        )
+    one, other = arrow_name(given), arrow_name(wanted)
+    return one in (other, "STRING", *_WIDER.get(other, ())) or (element and one == "INT64")
+
+
 def outward(kind: Any, value: str) -> str:
     """An expression with a value in the form that Arrow results have."""
     match shape(kind):

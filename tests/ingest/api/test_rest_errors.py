@@ -108,7 +108,6 @@ def test_an_invalid_body_is_refused(served: RestServed, body: bytes) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        {"view": {"query": "SELECT 1"}},
         {"materializedView": {"query": "SELECT 1"}},
         {"externalDataConfiguration": {"sourceUris": ["gs://a"]}},
         {"encryptionConfiguration": {"kmsKeyName": "k"}},

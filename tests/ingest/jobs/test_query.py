@@ -388,3 +388,81 @@ def test_a_function_of_a_dataset_reaches_no_file_and_does_not_call_itself(client
     ask(client, "CREATE FUNCTION d.loop(x INT64) AS (d.loop(x))")
     with pytest.raises(GoogleAPICallError, match="without an end"):
         ask(client, "SELECT d.loop(1)")
+
+
+def test_a_view_is_queried_and_never_read_as_a_table_without_rows(
+    client: bigquery.Client, server: LodeServer, filled: str
+) -> None:
+    view = f"{filled}_view"
+    ask(client, f"CREATE VIEW `{view}` AS SELECT id FROM `{filled}`")
+    assert len(ask(client, f"SELECT * FROM `{view}`")) == 3
+    with pytest.raises(BadRequest, match="Cannot list a table of type VIEW"):
+        list(client.list_rows(view))
+    with pytest.raises(BadRequest, match="Cannot list a table of type VIEW"):
+        client.copy_table(view, f"{filled}_copy").result()
+    with pytest.raises(BadRequest, match="Cannot list a table of type VIEW"):
+        client.extract_table(view, "gs://bucket/view.csv").result()
+    read: Any = server.read_client()
+    with read, pytest.raises(GoogleAPICallError, match="Cannot list a table of type"):
+        client.list_rows(client.get_table(view)).to_arrow(bqstorage_client=read)
+    with pytest.raises(NotFound):
+        client.get_table(f"{filled}_copy")
+
+
+def test_results_of_queries_are_not_listed(client: bigquery.Client) -> None:
+    assert len(ask(client, "SELECT REPEAT('x', 1000) FROM UNNEST(GENERATE_ARRAY(1, 2000))")) == 2000
+    assert [each.dataset_id for each in client.list_datasets()] == ["d"]
+    assert "_lode_results" in [each.dataset_id for each in client.list_datasets(include_all=True)]
+    assert ask(client, "SELECT schema_name FROM INFORMATION_SCHEMA.SCHEMATA") == [{"schema_name": "d"}]
+
+
+def test_a_session_is_refused_and_a_script_has_no_other_jobs_as_its_parts(client: bigquery.Client) -> None:
+    with pytest.raises(GoogleAPICallError, match="Sessions are not supported"):
+        ask(client, "CREATE TEMP TABLE x AS SELECT 1 AS a", create_session=True)
+    job = client.query("SELECT 1; SELECT 2")
+    job.result()
+    assert list(client.list_jobs(parent_job=job)) == []
+
+
+def test_a_view_is_created_and_changed_by_the_client(client: bigquery.Client, filled: str) -> None:
+    view = bigquery.Table(f"{filled}_view")
+    view.view_query = f"SELECT id, name FROM `{filled}`"
+    view.description = "names"
+    made = client.create_table(view)
+    assert (made.table_type, made.description, [each.name for each in made.schema]) == (
+        "VIEW",
+        "names",
+        ["id", "name"],
+    )
+    assert len(ask(client, f"SELECT name FROM `{filled}_view`")) == 3
+    made.view_query = f"SELECT MAX(id) AS top FROM `{filled}`"
+    changed = client.update_table(made, ["view_query"])
+    assert (changed.description, changed.view_query) == ("names", made.view_query)
+    assert ask(client, f"SELECT * FROM `{filled}_view`") == [{"top": 3}]
+    changed.labels = {"a": "b"}
+    assert client.update_table(changed, ["labels"]).view_query == made.view_query
+    assert ask(client, f"SELECT * FROM `{filled}_view`") == [{"top": 3}]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT * FROM d.missing", "Not found: Table"),
+        ("SELECT 1 AS a; DROP TABLE d.other", "must be one SELECT"),
+        ("DROP TABLE d.other", "must be one SELECT"),
+        ("SELEC 1", "Syntax error"),
+    ],
+)
+def test_a_view_has_one_valid_query(client: bigquery.Client, table: str, query: str, reason: str) -> None:
+    ask(client, "CREATE TABLE IF NOT EXISTS d.other (a INT64)")
+    view = bigquery.Table(table)
+    view.view_query = query
+    with pytest.raises(GoogleAPICallError, match=reason):
+        client.create_table(view)
+    with pytest.raises(NotFound):
+        client.get_table(table)
+    assert ask(client, "SELECT COUNT(*) AS c FROM d.other") == [{"c": 0}]
+    plain = client.create_table(bigquery.Table(table, schema=[bigquery.SchemaField("a", "INTEGER")]))
+    plain.view_query = "SELECT 1 AS a"
+    with pytest.raises(BadRequest, match="cannot become a view"):
+        client.update_table(plain, ["view_query"])

@@ -175,3 +175,104 @@ def test_a_view_takes_no_rows(engine: Engine) -> None:
     with pytest.raises(Refused, match="Cannot add rows to a table of type VIEW"):
         QueryJobs(engine).run(Job("p", "view", "US", {"query": settings}, "query"))
     assert select(engine, "SELECT COUNT(*) AS c FROM d.v") == [{"c": 2}]
+
+
+MADE = TableName("p", "d", "made")
+CREATIONS = (
+    "CREATE TABLE d.made AS SELECT 'new' AS s",
+    "CREATE TABLE IF NOT EXISTS d.made AS SELECT 'new' AS s",
+    "CREATE OR REPLACE TABLE d.made AS SELECT 'new' AS s",
+)
+
+
+def made(store: Store) -> list[Any] | None:
+    """The rows of the new table; None if it does not exist."""
+    try:
+        definition = Catalog(store).table(MADE)
+    except Refused:
+        return None
+    dataset = definition.open(store)
+    return dataset.scan().read_all()["s"].to_pylist() if dataset.exists else []
+
+
+@pytest.mark.parametrize("creation", CREATIONS)
+def test_a_new_table_appears_with_its_rows_and_a_crash_leaves_it_whole_or_absent(
+    creation: str, lake: MemoryStore, tmp_path: Path
+) -> None:
+    def act(store: Store) -> None:
+        engine = engine_on(store, tmp_path / "state")
+        try:
+            run(engine, creation, key="the job")
+        except Refused as refused:
+            raise SimulatedCrash from refused
+        finally:
+            engine.close()
+
+    for store in crashed_at_each_call(lake, act, "after"):
+        assert made(store) in (None, ["new"])
+        engine = engine_on(store, tmp_path / "again")
+        assert run(engine, creation, key="the job").ddl_operation in ("CREATE", "REPLACE")
+        engine.close()
+        assert made(store) == ["new"]
+
+
+def test_a_repeated_replacement_keeps_the_rows_that_came_after_it(engine: Engine, lake: MemoryStore) -> None:
+    statement(engine)
+    run(engine, "INSERT INTO d.t VALUES ('later', '4')")
+    statement(engine)
+    assert sorted(seen(lake)["s"]) == ["later", "new"]
+
+
+class Once(StoreWrapper):
+    """Runs something before the first write of a table's definition."""
+
+    act: Callable[[], object] | None = None
+
+    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+        if self.act is not None and method == "compare_and_swap" and path.endswith("/made.json"):
+            act, self.act = self.act, None
+            act()
+        return call()
+
+
+@pytest.mark.parametrize("rest", ["(s STRING)", "AS SELECT 'mine' AS s"])
+def test_of_two_requests_that_create_a_table_one_wins_and_the_other_is_no_error(
+    rest: str, lake: MemoryStore, tmp_path: Path
+) -> None:
+    store, other = Once(lake), engine_on(lake, tmp_path / "other")
+    engine = engine_on(store, tmp_path / "state")
+    store.act = lambda: run(other, "CREATE TABLE d.made AS SELECT 'theirs' AS s")
+    assert run(engine, f"CREATE TABLE IF NOT EXISTS d.made {rest}").ddl_operation == "SKIP"
+    assert made(lake) == ["theirs"]
+    run(other, "DROP TABLE d.made")
+    store.act = lambda: run(other, "CREATE TABLE d.made AS SELECT 'theirs' AS s")
+    run(engine, "CREATE OR REPLACE TABLE d.made AS SELECT 'mine' AS s")
+    assert made(lake) == ["mine"]
+    engine.close()
+    other.close()
+
+
+def test_a_repeated_insert_reports_the_rows_of_the_first(engine: Engine) -> None:
+    for _ in range(2):
+        assert run(engine, "INSERT INTO d.t SELECT 7", key="the job").inserted == 1
+    assert select(engine, "SELECT COUNT(*) AS c FROM d.t WHERE n = 7") == [{"c": 1}]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM d.t WHERE n = 1",
+        "DELETE FROM d.t WHERE MOD(n, 2) = 1",
+        "UPDATE d.t SET n = 5 WHERE TRUE",
+        "INSERT INTO d.t SELECT n FROM d.t",
+        "CREATE OR REPLACE TABLE d.t AS SELECT * FROM d.t UNION ALL SELECT 9",
+        "MERGE d.t USING (SELECT 3 AS m) ON n = m WHEN NOT MATCHED THEN INSERT (n) VALUES (m)",
+    ],
+)
+def test_a_statement_that_reads_more_than_it_may_changes_nothing(
+    change: str, engine: Engine, lake: MemoryStore
+) -> None:
+    settings = {"query": change, "maximumBytesBilled": "1"}
+    with pytest.raises(Refused, match="exceeded limit for bytes billed: 1"):
+        QueryJobs(engine).run(Job("p", "billed", "US", {"query": settings}, "query"))
+    assert seen(lake) == OLD

@@ -130,10 +130,33 @@ class Catalog:
         *,
         partitioning: Partitioning | None = None,
         info: dict[str, Any] | None = None,
+        apart: bool = False,
     ) -> TableDefinition:
-        """What ``create_table`` would create now. Nothing is stored."""
-        create = self._creation(name, schema, partitioning, info)
+        """What ``create_table`` would create now. Nothing is stored.
+
+        With ``apart`` its rows are in a dataset that only this draft names, and ``publish_table`` stores it
+        when they are written.
+        """
+        create = self._creation(name, schema, partitioning, info, apart=apart)
         return create(self._tables.read(table_path(name), fresh=True))
+
+    def publish_table(self, wanted: TableDefinition) -> TableDefinition:
+        """Store a draft of a table with its rows, in one step.
+
+        Raises:
+            Refused: FAILED_PRECONDITION if a table of that name was created, or its dataset deleted, since.
+        """
+
+        def create(found: TableDefinition | DeletedTable | None) -> TableDefinition:
+            dataset = self.dataset(dataset_of(wanted.name), fresh=True)
+            generation = 1 if found is None else found.generation + 1
+            if (generation, dataset.generation) != (wanted.generation, wanted.dataset_generation):
+                raise Refused(Code.FAILED_PRECONDITION, f"{display_name(wanted.name)} was created meanwhile.")
+            return wanted
+
+        created = self._tables.change(table_path(wanted.name), create)
+        self._count_table(created)
+        return created
 
     def draft_replacement(
         self,
@@ -144,7 +167,7 @@ class Catalog:
         info: dict[str, Any] | None = None,
     ) -> TableDefinition:
         """The next generation of a table, which ``replace_table`` stores when its rows are written."""
-        create = self._creation(current.name, schema, partitioning, info, replaces=True)
+        create = self._creation(current.name, schema, partitioning, info, replaces=True, apart=True)
         return create(current)
 
     def replace_table(self, current: TableDefinition, wanted: TableDefinition) -> TableDefinition:
@@ -170,6 +193,7 @@ class Catalog:
         info: dict[str, Any] | None,
         *,
         replaces: bool = False,
+        apart: bool = False,
     ) -> Callable[[TableDefinition | DeletedTable | None], TableDefinition]:
         check_table_name(name)
         check_schema(schema)
@@ -190,7 +214,7 @@ class Catalog:
                 partitioning=expiring,
                 info=expires,
                 generation=1 if current is None else current.generation + 1,
-                storage=self._etag()[:8] if replaces else "",
+                storage=self._etag()[:8] if apart else "",
                 dataset_generation=dataset.generation,
                 created_ms=now,
                 modified_ms=now,
@@ -354,12 +378,16 @@ class Catalog:
         self._datasets.change(dataset_path(name), delete)
 
     def list_datasets(
-        self, project: str, *, after: str = "", limit: int | None = None
+        self, project: str, *, after: str = "", limit: int | None = None, hidden: bool = True
     ) -> list[DatasetDefinition]:
-        """The datasets of a project in the order of their paths, starting after the dataset ``after``."""
+        """The datasets of a project in the order of their paths, starting after the dataset ``after``.
+
+        Those that begin with ``_``, such as the one with results of queries, are ``hidden``.
+        """
         prefix = f"{ROOT}{escaped(project)}/"
         start = f"{prefix}{escaped(after)}0" if after else ""
-        folders = filter(None, folders_below(self._store, prefix, after=start))
+        found_below = filter(None, folders_below(self._store, prefix, after=start))
+        folders = (each for each in found_below if hidden or not each.startswith("_"))
         paths = (f"{prefix}{folder}/dataset.json" for folder in folders)
         found = (each for each in self._datasets.each(paths) if isinstance(each, DatasetDefinition))
         return list(islice(found, limit))

@@ -57,7 +57,7 @@ class TableDefinition(
     info: dict[str, Any] = {}
     version: int = 1
     generation: int = 1
-    # Part of the name of the rows' dataset, if they were written before the table took the place of another.
+    # Part of the name of the rows' dataset, if they were written before the table was stored.
     storage: str = ""
     # The generation of its dataset: deleting the dataset deletes the table.
     dataset_generation: int = 1
@@ -87,6 +87,17 @@ class TableDefinition(
         if "materializedView" in self.info:
             return "MATERIALIZED_VIEW"
         return "VIEW" if "view" in self.info else "TABLE"
+
+    def check_readable(self) -> TableDefinition:
+        """The table itself, or a refusal if it is a view, which has no rows of its own."""
+        if self.kind != "TABLE":
+            project, dataset, table = self.name
+            raise Refused(
+                Code.INVALID_ARGUMENT,
+                f"Cannot list a table of type {self.kind}: query {project}:{dataset}.{table} instead.",
+                reason="invalid",
+            )
+        return self
 
     def check_writable(self) -> TableDefinition:
         """The table itself, or a refusal if it is a view."""

@@ -103,7 +103,7 @@ class Destination:
 
         Readers see the table as it was before or as it is after. If all rows are replaced and the columns
         change, the rows are written to a dataset of their own, which then takes the place of the table's in
-        one step.
+        one step. A draft of a new table that is ``apart`` appears with its rows.
 
         Args:
             commit: Who writes.
@@ -124,7 +124,7 @@ class Destination:
             if self.ref.partition:
                 check_partition(self.ref, wanted.partitioning)
             try:
-                if current is not None and wanted.generation != current.generation:
+                if wanted.storage and (current is None or wanted.generation != current.generation):
                     return self._replace(commit, current, wanted, rows)
                 return self._attempt(commit, current, wanted, rows, empty)
             except (ColumnRenamed, _Changed):
@@ -142,11 +142,14 @@ class Destination:
     def _replace(
         self,
         commit: Commit,
-        current: TableDefinition,
+        current: TableDefinition | None,
         wanted: TableDefinition,
         rows: Callable[[TableDefinition], Iterable[pa.RecordBatch]],
     ) -> lode.Snapshot:
-        """Write the rows to the unused dataset of a draft, then put it in the table's place."""
+        """Write the rows to the unused dataset of a draft, then make it the table, in place of another."""
+        done = None if current is None else written_by(self._engine, commit.key, current)
+        if done is not None:
+            return done
         dataset = wanted.open(self._engine.store)
         with self._transaction(dataset, commit, wanted.evolution(acknowledged=False), None) as transaction:
             self._stage(commit, wanted, transaction, rows(wanted))
@@ -162,7 +165,10 @@ class Destination:
                     f"The store of {self.ref.name.short} failed ({error}): start the job again.",
                 ) from error
         try:
-            self._engine.catalog.replace_table(current, wanted)
+            if current is None:
+                self._engine.catalog.publish_table(wanted)
+            else:
+                self._engine.catalog.replace_table(current, wanted)
         except Refused as refused:
             if refused.code in (Code.FAILED_PRECONDITION, Code.NOT_FOUND):
                 raise _Changed from refused
@@ -307,6 +313,15 @@ class Destination:
                 )
 
         return check
+
+
+def written_by(engine: Engine, key: tuple[str, str], table: TableDefinition) -> lode.Snapshot | None:
+    """The snapshot of a table that a job wrote, perhaps before a restart."""
+    dataset = table.open(engine.store)
+    if not dataset.exists:
+        return None
+    with dataset.transaction({}, idempotency_key=key) as transaction:
+        return transaction.replayed
 
 
 class _Changed(Exception):  # noqa: N818, an outcome rather than an error

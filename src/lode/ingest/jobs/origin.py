@@ -35,7 +35,7 @@ class Origin:
 
     def __init__(self, engine: Engine, ref: TableRef) -> None:
         self.ref = ref
-        self.definition: TableDefinition = engine.catalog.table(ref.name, fresh=True)
+        self.definition: TableDefinition = engine.catalog.table(ref.name, fresh=True).check_readable()
         if ref.partition:
             check_partition(ref, self.definition.partitioning)
         self._scan = self._plan(engine)

@@ -16,9 +16,9 @@ import msgspec
 from lode.format.ids import shortened
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.paths import display_name
-from lode.ingest.catalog.table import complete
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql import parameters
+from lode.ingest.jobs.sql.fit import fitted
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session
 from lode.ingest.jobs.sql.turns import short_turns
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.job import Job
     from lode.ingest.jobs.sql.context import Outcome
+    from lode.ingest.types.columns import Column
     from lode.store.protocol import Store
 
     Properties = Callable[[dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]]
@@ -62,6 +63,7 @@ _CODES: Final = {
 }
 _UNSUPPORTED: Final = {
     "tableDefinitions": "Queries of external files are not supported: load them into a table.",
+    "createSession": "Sessions are not supported: write the statements into one query.",
     "userDefinedFunctionResources": "Functions of other files are not supported: write them in the query.",
     "destinationEncryptionConfiguration": "Files are encrypted as the store is set up.",
 }
@@ -163,7 +165,6 @@ class QueryJobs:
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
                 script = Script(session, settings["query"], named, positional, dry=dry)
                 outcome = script.run()
-                self._check_billed(settings, outcome)
                 job.statistics = _statistics(outcome, dry=dry)
                 if outcome.schema is not None and not dry:
                     job.result = self._store(job, session, outcome)
@@ -178,25 +179,10 @@ class QueryJobs:
             self._processes.close()
 
     def _limits_of(self, job: Job) -> Limits:
-        given = job.configuration.get("jobTimeoutMs")
-        if given in (None, "", "0", 0):
-            return self._limits
-        try:
-            seconds = int(given) / 1000
-        except (TypeError, ValueError):
-            raise invalid(
-                f"Invalid value for jobTimeoutMs: {shortened(str(given))} is not a number."
-            ) from None
-        return replace(self._limits, seconds=min(seconds, self._limits.seconds))
-
-    def _check_billed(self, settings: dict[str, Any], outcome: Outcome) -> None:
-        most = settings.get("maximumBytesBilled")
-        if most not in (None, "") and outcome.bytes > int(most):
-            raise QueryError(
-                f"Query exceeded limit for bytes billed: {most}. {outcome.bytes} or higher required.",
-                reason="bytesBilledLimitExceeded",
-                location="",
-            )
+        millis = _number(job.configuration, "jobTimeoutMs")
+        billed = _number(job.settings, "maximumBytesBilled")
+        seconds = min(millis / 1000, self._limits.seconds) if millis else self._limits.seconds
+        return replace(self._limits, seconds=seconds, billed_bytes=billed)
 
     # -- results -------------------------------------------------------------------------------
 
@@ -314,6 +300,16 @@ class _Rows:
                 reason="invalid",
                 location="",
             )
+        for each in schema:
+            place = current.schema.positions.get(each.name.lower())
+            old = each if place is None else current.schema.columns[place]
+            if _kind(old) != _kind(each):
+                raise QueryError(
+                    f"Provided Schema does not match Table {display_name(current.name)}. "
+                    f"Field {each.name} has changed type from {old.type} to {each.type}",
+                    reason="invalid",
+                    location="",
+                )
         return msgspec.structs.replace(current, schema=TableSchema((*current.schema.columns, *new)))
 
     def _as_empty(self, current: TableDefinition) -> TableDefinition:
@@ -338,9 +334,15 @@ class _Rows:
                     Code.ABORTED,
                     f"Other writers have changed {wanted.name.short} meanwhile: start the job again.",
                 )
-            return (complete(_spelled(each, wanted.schema), wanted.schema) for each in found.pop())
+            return (fitted(_spelled(each, wanted.schema), wanted.schema) for each in found.pop())
 
         return rows
+
+
+def _kind(column: Column) -> tuple[Any, ...]:
+    """What must be the same in a column and in the values that are appended to it."""
+    fields = {field.name.lower(): _kind(field) for field in column.fields}
+    return column.type, column.mode == "REPEATED", column.range_element, fields
 
 
 def _spelled(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
@@ -350,6 +352,16 @@ def _spelled(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
         for name in batch.schema.names
     ]
     return batch.rename_columns(names)
+
+
+def _number(settings: dict[str, Any], key: str) -> int | None:
+    given = settings.get(key)
+    if given in (None, ""):
+        return None
+    try:
+        return int(given)
+    except (TypeError, ValueError):
+        raise invalid(f"Invalid value for {key}: {shortened(str(given))} is not a number.") from None
 
 
 def as_refusal(error: QueryError) -> Refused:

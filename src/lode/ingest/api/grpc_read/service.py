@@ -154,7 +154,7 @@ class ReadService:
         project = parse_project(request.parent)
         check_format(wanted)
         count = stream_count(request.max_stream_count, request.preferred_min_stream_count)
-        table = self._catalog.table(parse_table(wanted.table))
+        table = self._catalog.table(parse_table(wanted.table)).check_readable()
         options = wanted.read_options
         columns = select(table, options.selected_fields)
         with open_restriction(options.row_restriction, table.readable) as restriction:

@@ -51,7 +51,7 @@ class DatasetMethods:
 
     def list(self, call: RestCall) -> dict[str, Any]:
         after, limit = call.page()
-        found = self._catalog.list_datasets(call.project, after=after, limit=limit)
+        found = self._catalog.list_datasets(call.project, after=after, limit=limit, hidden=call.flag("all"))
         labels = _label_filter(call.query.get("filter", ""))
         answer: dict[str, Any] = {"kind": "bigquery#datasetList", "etag": etag_of(found)}
         matching = [_item(dataset) for dataset in found if _matches(dataset, labels)]

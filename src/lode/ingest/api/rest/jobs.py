@@ -91,11 +91,14 @@ def _filter(call: RestCall) -> Callable[[Job], bool]:
     states = {state.lower() for state in call.values("stateFilter")}
     if not states <= set(_STATES):
         raise invalid(f"Invalid value for stateFilter: it must be one of {', '.join(_STATES)}.")
+    # The statements of a script are no jobs of their own.
+    parent = call.query.get("parentJobId")
     least, most = call.number("minCreationTime"), call.number("maxCreationTime")
 
     def keep(job: Job) -> bool:
         return (
-            (not states or job.state.lower() in states)
+            not parent
+            and (not states or job.state.lower() in states)
             and (least is None or job.created_ms >= least)
             and (most is None or job.created_ms <= most)
         )

@@ -27,6 +27,7 @@ _OF_QUERY: Final = (
     "query",
     "useLegacySql",
     "useQueryCache",
+    "createSession",
     "defaultDataset",
     "queryParameters",
     "parameterMode",

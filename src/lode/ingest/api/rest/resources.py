@@ -200,8 +200,7 @@ class TableResource(_TableInfo):
     noun = "table"
     stored = frozenset(_TableInfo.__struct_encode_fields__)
     unsupported = {
-        "view": "there are no views: query the tables themselves",
-        "materializedView": "there are no views: query the tables themselves",
+        "materializedView": "use CREATE MATERIALIZED VIEW",
         "externalDataConfiguration": "there are no external tables: append the rows instead",
         "model": "there are no models",
         "encryptionConfiguration": _KEYS,

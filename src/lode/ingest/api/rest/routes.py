@@ -76,7 +76,7 @@ def routes(
         max_body_bytes: The maximum size of a request's body, before and after decompression.
     """
     contents = ContentCache(catalog.store)
-    datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents)
+    datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents, jobs)
     rows, work = RowMethods(catalog, contents, append), JobMethods(jobs)
     queries = QueryMethods(jobs, contents)
 

@@ -163,7 +163,7 @@ class RowMethods:
         if (name := call.summarized()) is not None:
             return self._partitions(self._catalog.table(name, fresh=True), call)
         ref = call.table_ref
-        definition = self._catalog.table(ref.name, fresh=True)
+        definition = self._catalog.table(ref.name, fresh=True).check_readable()
         fields = call.query.get("selectedFields", "")
         schema = select_columns(definition.schema, fields, definition.readable)
         timestamps = timestamps_of(call)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.jobs.registry import Jobs
     from lode.ingest.names import TableName
 
 _VIEWS: Final = ("TABLE_METADATA_VIEW_UNSPECIFIED", "BASIC", "STORAGE_STATS", "FULL")
@@ -48,25 +49,30 @@ SUMMARY: Final = TableSchema(
         )
     )
 )
+_VIEW_INFO: Final[tuple[str, ...]] = ("view", "materializedView")
 _LISTED_INFO: Final = ("friendlyName", "labels", "clustering", "requirePartitionFilter", "expirationTime")
 
 
 class TableMethods:
     """The methods on tables. Each returns the JSON of the answer."""
 
-    def __init__(self, catalog: Catalog, contents: ContentCache) -> None:
+    def __init__(self, catalog: Catalog, contents: ContentCache, jobs: Jobs) -> None:
         self._catalog = catalog
         self._contents = contents
+        self._jobs = jobs
 
     def insert(self, call: RestCall) -> dict[str, Any]:
+        view = call.body.pop("view", None)
         resource = parse_resource(call.body, TableResource)
         name = _referenced(resource, call)
-        if resource.type not in (UNSET, "TABLE"):
+        if resource.type not in (UNSET, "VIEW" if view else "TABLE"):
             raise not_implemented(
-                f"A table of type {shortened(resource.type)} is not supported: only TABLE is."
+                f"A table of type {shortened(resource.type)} is not supported: only TABLE and VIEW are."
             )
         schema = from_rest({} if resource.schema in (UNSET, None) else resource.schema)
-        info = _checked_info(resource, {}, schema)
+        if view:
+            schema, view = self._viewed(call, view)
+        info = _checked_info(resource, {"view": view} if view else {}, schema)
         created = self._catalog.create_table(name, schema, partitioning=resource.partitioning(), info=info)
         return self._answer(created, call)
 
@@ -116,22 +122,41 @@ class TableMethods:
 
     def change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
         """Merge the body into the resource, as PATCH does; or replace it, as PUT does."""
+        view = call.body.pop("view", None)
         resource = parse_resource(call.body, TableResource)
         if resource.table_reference and _referenced(resource, call) != call.table:
             raise invalid("The tableReference cannot change: create another table.")
         new_schema = None if resource.schema in (UNSET, None) else from_rest(resource.schema)
+        if view:
+            new_schema, view = self._viewed(call, view)
 
         def change(current: TableDefinition) -> TableDefinition:
+            if view and current.kind != "VIEW":
+                raise invalid("A table cannot become a view: delete it, then create the view.")
             schema = current.schema if new_schema is None else new_schema
+            # PUT replaces the properties; what makes it a view stays.
+            left = _VIEW_INFO if replace else tuple(current.info)
+            kept = {key: current.info[key] for key in left if key in current.info}
             return msgspec.structs.replace(
                 current,
                 schema=schema,
-                info=_checked_info(resource, {} if replace else current.info, schema),
+                info=_checked_info(resource, {**kept, "view": view} if view else kept, schema),
                 partitioning=resource.partitioning(None if replace else current.partitioning)
                 or current.partitioning,
             )
 
-        return self._answer(self._catalog.update_table(call.table, change, etag=call.etag), call)
+        changed = self._catalog.update_table(call.table, change, etag=call.etag, replace_schema=bool(view))
+        return self._answer(changed, call)
+
+    def _viewed(self, call: RestCall, view: Any) -> tuple[TableSchema, dict[str, Any]]:
+        """The columns of a view, and what is stored of it. Its query is checked and not run."""
+        if not isinstance(view, dict) or not isinstance(view.get("query"), str):
+            raise invalid("Invalid value for view: it must be an object with a query.")
+        settings = {"query": view["query"], "useLegacySql": view.get("useLegacySql") or False}
+        job = self._jobs.insert(call.project, {"query": settings, "dryRun": True})
+        if job.statistics["query"]["statementType"] != "SELECT":
+            raise invalid("Invalid value for view.query: it must be one SELECT.")
+        return job.result.schema, settings
 
     def _summary(self, definition: TableDefinition, call: RestCall) -> dict[str, Any]:
         """The table of the partitions of a table, which clients read to list them."""

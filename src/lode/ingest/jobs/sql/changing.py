@@ -20,10 +20,11 @@ from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.format.manifest import Removes
 from lode.ingest.catalog.partition_times import by_arrival
 from lode.ingest.catalog.partitioning import PARTITION_ID
-from lode.ingest.catalog.table import complete, stored_as
+from lode.ingest.catalog.table import stored_as
 from lode.ingest.core.changes import key_texts
 from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.filters import filter_of
+from lode.ingest.jobs.sql.fit import fitted
 from lode.ingest.jobs.sql.names import pseudo_columns
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.changes import CHANGE_SEQUENCE
@@ -219,8 +220,9 @@ class _Statement:
             matching = match_rows(base, condition, workers)
         except InvalidOptionError:
             return False  # the query says what is wrong with it
-        self._session.sql.bytes_processed = sum(
-            file.size_bytes for file in base.scan.files if file.path in matching.paths
+        self._session.sql.bytes_processed = 0
+        self._session.sql.charge(
+            sum(file.size_bytes for file in base.scan.files if file.path in matching.paths)
         )
         if matching.paths:
             kept = remove_rows(removal, base, matching, transaction.stager, workers, None)
@@ -398,7 +400,7 @@ class _Split:
         definition = self._definition
         names = rows.schema.names
         sequences = rows.column(CHANGE_SEQUENCE) if CHANGE_SEQUENCE in names else None
-        own = definition.prepare(complete(rows, definition.schema), sequences=sequences)
+        own = definition.prepare(fitted(rows, definition.schema), sequences=sequences)
         if PARTITION_ID in names:
             # A changed row stays in its partition, a new one arrives now.
             place = own.schema.get_field_index(PARTITION_ID)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from lode.ingest.catalog.table import complete
 from lode.ingest.jobs.buckets import Buckets
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
+from lode.ingest.jobs.sql.fit import fitted
 from lode.ingest.jobs.sql.names import CatalogTables
 from lode.ingest.jobs.tables import TableRef
 from lode.ingest.status import Code, Refused
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    import lode
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine as Tables
     from lode.ingest.names import TableName
@@ -97,8 +98,8 @@ class Context:
         disposition: str,
         decide: Callable[[TableDefinition | None], TableDefinition],
         rows: Callable[[], Iterable[pa.RecordBatch]],
-    ) -> None:
-        """Write the rows of a query to a table in one snapshot.
+    ) -> lode.Snapshot | None:
+        """Write the rows of a query to a table in one snapshot; None if there are none to append.
 
         Args:
             name: The table.
@@ -110,10 +111,10 @@ class Context:
             self.tables, TableRef(name), CREATE[0], disposition, anew=disposition == "WRITE_TRUNCATE"
         )
         try:
-            target.load(
+            return target.load(
                 Commit(self.key, "query"),
                 decide,
-                lambda wanted: (complete(batch, wanted.schema) for batch in rows()),
+                lambda wanted: (fitted(batch, wanted.schema) for batch in rows()),
                 empty=disposition != "WRITE_APPEND",
             )
         except Refused as refused:

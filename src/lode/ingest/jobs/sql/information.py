@@ -61,7 +61,7 @@ def information(catalog: Catalog, own: str, parts: tuple[str, ...]) -> pa.Table 
 def _datasets(catalog: Catalog, project: str) -> Iterator[Any]:
     after = ""
     while True:
-        found = catalog.list_datasets(project, after=after, limit=1000)
+        found = catalog.list_datasets(project, after=after, limit=1000, hidden=False)
         yield from found
         if len(found) < 1000:
             return

@@ -17,10 +17,7 @@ from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.parser import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from lode.ingest.types.columns import Column
-    from lode.lazy import pa
 
 
 class Session(Context):
@@ -114,25 +111,15 @@ class Session(Context):
                 exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("q$", quoted=True)))
             )
             fields += [definition.schema.arrow.field(each.name) for each in rest]
-        counted = _Counted(lambda: self.sql.converted(source, fields))
-        self.write(definition.name, "WRITE_APPEND", lambda _: definition, counted)
-        outcome.inserted = counted.rows
+        snapshot = self.write(
+            definition.name,
+            "WRITE_APPEND",
+            lambda _: definition,
+            lambda: self.sql.converted(source, fields),
+        )
+        outcome.inserted = 0 if snapshot is None else snapshot.row_count
         outcome.bytes = self.sql.bytes_processed
         return outcome
-
-
-class _Counted:
-    """Runs a query, and counts its rows."""
-
-    def __init__(self, query: Callable[[], Iterator[pa.RecordBatch]]) -> None:
-        self._query = query
-        self.rows = 0
-
-    def __call__(self) -> Iterator[pa.RecordBatch]:
-        self.rows = 0
-        for batch in self._query():
-            self.rows += batch.num_rows
-            yield batch
 
 
 def _with_defaults(source: exp.Expression, columns: list[Column]) -> exp.Expression:

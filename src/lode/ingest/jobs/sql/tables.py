@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
+from lode.ingest.jobs.destination import written_by
 from lode.ingest.jobs.sql import routines
 from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.names import as_query_error
@@ -69,12 +70,15 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     existing = _existing(session, name)
     query = tree.args.get("expression")
     outcome = Outcome("CREATE_TABLE_AS_SELECT" if query is not None else "CREATE_TABLE", table=name)
-    if existing is not None and tree.args.get("exists"):
-        outcome.ddl_operation = "SKIP"
+    if existing is not None and not tree.args.get("replace"):
+        if query is not None and not dry and written_by(session.tables, session.key, existing):
+            outcome.ddl_operation = "CREATE"  # by this job, before a restart
+        elif tree.args.get("exists"):
+            outcome.ddl_operation = "SKIP"
+        else:
+            raise already_exists(name)
         outcome.schema, outcome.batches = existing.schema.arrow, iter(())
         return outcome
-    if existing is not None and not tree.args.get("replace"):
-        raise already_exists(name)
     outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
     source = next((each.this for each in properties if isinstance(each, exp.LikeProperty)), None)
     clone = tree.args.get("clone")
@@ -107,8 +111,8 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
 
     def decide(current: TableDefinition | None) -> TableDefinition:
         if current is None:
-            return catalog.draft_table(name, wanted, partitioning=partitioning, info=info)
-        if existing is None or not tree.args.get("replace"):
+            return catalog.draft_table(name, wanted, partitioning=partitioning, info=info, apart=True)
+        if not tree.args.get("replace"):
             raise already_exists(name)
         return catalog.draft_replacement(current, wanted, partitioning=partitioning, info=info)
 
@@ -120,8 +124,13 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
             )
         else:
             _store(session, existing, decide(existing))
-    except Refused as refused:
-        raise _refusal(refused) from None
+    except (Refused, QueryError) as error:
+        refusal = _refusal(error) if isinstance(error, Refused) else error
+        if not (
+            tree.args.get("exists") and isinstance(refusal, QueryError) and refusal.reason == "duplicate"
+        ):
+            raise refusal from None
+        outcome.ddl_operation = "SKIP"  # another request has just created it
     return outcome
 
 
