@@ -109,7 +109,9 @@ def run(options: Options) -> list[Table]:
             ratios=["query, s", "micro-batch, s"],
             notes=[
                 f"{rounds}. Both from the same two files; rows counted in the files.",
-                "The query from start() until it has ended; the micro-batch as Spark reports it.",
+                "The query from start() until it has ended; the micro-batch as Spark reports it. Of a "
+                "pipeline, its run and its batch.",
+                "The floor is what Spark's Python data sources take, without history, statistics, checksums.",
                 "Lode with statistics and an xxh3-128 checksum of every file, both zstd.",
             ],
             curves=[_bars("Micro-batch", ["micro-batch, s"])],

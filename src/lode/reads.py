@@ -10,7 +10,7 @@ from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, Sna
 from lode.format.manifest import MAX_SEQUENCE
 from lode.near import question
 from lode.read.change_scan import ChangeScan
-from lode.read.incremental import OnRemoval, check_on_removal, increment, removes_rows
+from lode.read.incremental import OnRemoval, changes_rows, check_on_removal, increment, removes_rows
 from lode.read.resolve import begins_with
 from lode.read.scan import Scan
 from lode.read.tags import is_tagged
@@ -93,9 +93,13 @@ class Reads:
             parent = first.parent_snapshot_id
             return None if parent is None else found.chain.ancestor(parent, first.snapshot_id)
 
-        # Files that the first one removes are visible only before it.
-        before = on_removal == "report" and removes_rows(first)
-        self._check_range(found.chain.sequence_of(first) - before, first, end if as_of is None else None)
+        # No file of an earlier snapshot is read.
+        needed = next(filter(changes_rows, manifests), None)
+        if needed is not None:
+            # Files that it removes are visible only before it.
+            before = on_removal == "report" and removes_rows(needed)
+            sequence = found.chain.sequence_of(needed) - before
+            self._check_range(sequence, first, end if as_of is None else None)
         read = increment(manifests, start, found.states, on_removal)
         added = read.manifests if cut is None else self._counted(read.manifests)
         return self._changes(self.scan(added, end), read.kinds)

@@ -139,6 +139,61 @@ def test_every_range_of_a_random_history_leads_from_one_state_to_the_other(seed:
                 assert dataset.count(since=since, as_of=as_of) == len(new)
 
 
+def outcomes(dataset: lode.Dataset, since: lode.Snapshot) -> list[list[Any] | None]:
+    """What each kind of read of the rows after a snapshot returns; None if they were removed."""
+    found: list[list[Any] | None] = []
+    for read in (
+        lambda: rows_of(dataset, since=since),
+        lambda: rows_of(dataset, since=since, on_removal="ignore"),
+        lambda: reported(dataset, since=since),
+    ):
+        try:
+            found.append(sorted(read()))
+        except lode.RowsRemovedError:
+            found.append(None)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_after_an_expiry_what_follows_a_snapshot_is_the_same_or_refused(seed: int) -> None:
+    dataset = dataset_on(MemoryStore(), layout=lode.HiveLayout("p") if seed % 2 else None)
+    history = History(seed, dataset)
+    snapshots = dataset.snapshots()
+    before = [outcomes(dataset, since) for since in snapshots]
+    keep = 1 + history.random.randrange(6)
+    floor = lode.expire(dataset, keep=keep, dry_run=False).floor
+    for number, since in enumerate(snapshots, start=1):
+        later = snapshots[number:]
+        changing = [at for at, one in enumerate(later, number + 1) if one.operation != "compact"]
+        if not changing or changing[0] > floor:
+            # All that it takes is there, also if compactions of before the floor are in between.
+            assert outcomes(dataset, since) == before[number - 1]
+        elif changing[0] < floor:
+            for on_removal in ("fail", "ignore", "report"):
+                with pytest.raises((lode.SnapshotExpiredError, lode.RowsRemovedError)):
+                    rows_of(dataset, since=since, on_removal=on_removal)
+
+
+def test_compactions_that_are_expired_hide_nothing_that_came_after_them() -> None:
+    dataset = partitioned()
+    dataset.write(records([(1, "a", 1)]))
+    since = dataset.write(records([(2, "a", 2)]))
+    dataset.compact()
+    assert lode.expire(dataset, keep=1, dry_run=False).floor == 3
+    assert rows_of(dataset, since=since) == []
+    dataset.write(records([(3, "a", 3)]))
+    lode.expire(dataset, keep=1, dry_run=False)
+    dataset.delete("id = 1")
+    assert rows_of(dataset, since=since, on_removal="ignore") == [(3, "a", 3)]
+    assert applied([(1, "a", 1), (2, "a", 2)], reported(dataset, since=since)) == Counter(rows_of(dataset))
+    with pytest.raises(lode.RowsRemovedError):
+        rows_of(dataset, since=since)
+    dataset.write(records([(4, "a", 4)]))
+    lode.expire(dataset, keep=1, dry_run=False)
+    with pytest.raises(lode.SnapshotExpiredError):
+        rows_of(dataset, since=since, on_removal="ignore")
+
+
 def test_rows_that_were_removed_before_the_reader_came_are_not_new() -> None:
     dataset = partitioned()
     dataset.write(records([(1, "a", 1)]))

@@ -246,8 +246,7 @@ def test_a_pipeline_runs_no_step_for_a_compaction_and_can_take_in_what_was_remov
     (first,) = pipeline.run(spark)
     assert (first.rows_in, first.rows_out) == (2, 2)
     source.compact()
-    (second,) = pipeline.run(spark)
-    assert (second.snapshots_in, second.rows_in, second.snapshot.row_count) == (1, 0, 0)
+    assert pipeline.run(spark) == []
     source.delete("page = '/docs'")
     (third,) = pipeline.run(spark)
     assert third.rows_in == 3

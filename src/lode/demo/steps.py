@@ -127,7 +127,6 @@ class Demo:
             self._check_sales()
             self.stage.table(("day", "orders", "revenue"), self._sales())
             again = project.run(self._spark)
-            # Not the batches: a compaction of the server in between is a batch without rows.
             self.check(sum(run.rows_in for run in again.values()), 0, "rows of a second run")
             self.stage.proves(
                 f"every snapshot was read once, and the result says which; {aside:,} orders of {LARGE} or "

@@ -13,6 +13,8 @@ from lode.errors import LodeError, NoManifestsError
 from lode.lineage.position import Position, plan_between, position_of
 from lode.lineage.record import KEY, Input, Lineage, lineage_of
 from lode.lineage.runs import Run, pipelines_with_runs, runs_of
+from lode.read.incremental import changes_rows
+from lode.read.which import ExactId
 from lode.reader import DatasetReader
 from lode.runtime import REAL
 
@@ -127,14 +129,21 @@ def origin_of(dataset: Dataset, snapshot: Snapshot) -> Origin:
 
 
 def waiting_in(dataset: Dataset, position: Position) -> Waiting:
-    """What a dataset has after a position. Rows that were removed again are not counted."""
+    """What a dataset has after a position. Rows that were removed again are not counted.
+
+    A pipeline does not store that it has read snapshots in which no rows came or went. They do not wait.
+    """
     latest = dataset.latest()
     newest = position_of(dataset, latest)
     if newest.sequence <= position.sequence:
         return Waiting()
-    first = max(position.sequence + 1, latest.manifest.begins, latest.manifest.floor)
     rows = plan_between(dataset, position, newest, "ignore").row_count
-    return Waiting(newest.sequence - position.sequence, rows, dataset.snapshot(first).created_at)
+    if not position.snapshot:
+        oldest = dataset.snapshot(max(latest.manifest.begins, latest.manifest.floor))
+        return Waiting(newest.sequence, rows, oldest.created_at)
+    later = dataset.history(since=ExactId(position.snapshot), as_of=latest)
+    waiting = [snapshot for snapshot in later if changes_rows(snapshot.manifest)]
+    return Waiting(len(waiting), rows, waiting[-1].created_at) if waiting else Waiting()
 
 
 def lineage_in(metadata: Mapping[str, Any]) -> Lineage | None:

@@ -98,7 +98,7 @@ class Frontier:
         self._waiting: deque[_Waiting] = deque()
         self._known = BEGINNING
         self._end: Position | None = None
-        # The number of the oldest readable snapshot. A stream that begins before it reads the state there.
+        # A stream that begins before it reads the state there.
         self._floor = 1
 
     def head(self) -> Position:
@@ -117,6 +117,11 @@ class Frontier:
             self._end = self.head()
         except NoSnapshotsError:
             self._end = BEGINNING
+
+    @property
+    def floor(self) -> int:
+        """The number of the oldest readable snapshot, as of the last look."""
+        return self._floor
 
     def known(self) -> Position:
         """The position of the newest snapshot seen so far, without a request."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
 
 Action: TypeAlias = Literal["nothing", "wait", "position", "append", "merge", "recompute", "stop"]
-"""What the next batch does. ``position`` only moves the position, such as after a compaction."""
+"""What the next batch does. ``position`` only stores the position, such as after an expiry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from lode.errors import InvalidOptionError, NotFoundError, RowsRemovedError
-from lode.lineage.position import Frontier, Limit, Position, plan_between, starting_position
+from lode.lineage.position import Frontier, Limit, Position, between, plan_between, starting_position
 from lode.lineage.record import Input, Lineage, input_of, lineage_of
 from lode.lineage.touched import column_kind, kind_name, touched
 from lode.pipeline.definition import SOURCE_OPTIONS, limit_of
 from lode.pipeline.selection import Selection
+from lode.read.incremental import changes_rows
 from lode.read.which import ExactId
 from lode.spark.options import Options, removal_option
 
@@ -101,6 +102,8 @@ class Inputs:
         # Positions in datasets that were inputs before. They are kept, so that none is read a second time.
         self.retired: tuple[Input, ...] = ()
         self.after: Positions = {}
+        # Later positions that are not stored, because no rows came or went before them.
+        self.seen: Positions = {}
         self.column = self._column()
         self.find_last()
 
@@ -122,6 +125,7 @@ class Inputs:
     def take(self, last: Last) -> None:
         """Go on after a snapshot of this pipeline."""
         self.last = last
+        self.seen = {}
         lineage = last.lineage
         stored = {} if lineage is None else {each.name: each for each in lineage.inputs}
         if len(stored) == 1 and len(self.each) == 1:
@@ -185,10 +189,26 @@ class Inputs:
 
     def advance(self, *, limited: bool = True) -> Positions:
         """The positions at which the next batch ends."""
+        start = self.seen or self.after
         return {
-            name: each.frontier.advance(self.after[name], each.limit if limited else Limit())
+            name: each.frontier.advance(start[name], each.limit if limited else Limit())
             for name, each in self.each.items()
         }
+
+    def may_skip(self, work: Work) -> bool:
+        """Whether a batch need not be committed: no rows came or went, and the stored positions still serve.
+
+        A position is stored again once an expiry has passed it, so that the rows there can be read.
+        """
+        if work.kind != "position" or self.last.lineage is None:
+            return False
+        for name, each in self.each.items():
+            after = work.after[name]
+            if after.sequence < each.frontier.floor:
+                return False
+            if any(changes_rows(found.manifest) for found in between(each.dataset, after, work.up_to[name])):
+                return False
+        return True
 
     def heads(self) -> Positions:
         """The positions of the newest snapshots."""

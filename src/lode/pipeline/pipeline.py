@@ -138,6 +138,8 @@ class Pipeline(PipelineDefinition):
             return Plan(
                 "stop", ends, reason=str(error), steps_changed_after=changed, last=inputs.last.snapshot
             )
+        if inputs.may_skip(work):
+            return Plan("nothing", ends, steps_changed_after=changed, last=inputs.last.snapshot)
         values = None if work.selection is None else work.selection.shown()
         return Plan(
             work.kind,

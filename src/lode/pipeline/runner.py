@@ -69,14 +69,17 @@ class Runner:
         began = time.monotonic()
         if not self._is_ready():
             return None
-        up_to = self._inputs.advance()
-        if up_to == self._inputs.after:
-            return None
-        tables = self._newest_tables()
-        if tables is None:
-            return None
-        work = self._inputs.work(up_to, TaskWorkers(self._spark))
-        return self._do(work, tables, number, began)
+        while True:
+            up_to = self._inputs.advance()
+            if up_to == (self._inputs.seen or self._inputs.after):
+                return None
+            tables = self._newest_tables()
+            if tables is None:
+                return None
+            work = self._inputs.work(up_to, TaskWorkers(self._spark))
+            if not (self._has_columns() and self._inputs.may_skip(work)):
+                return self._do(work, tables, number, began)
+            self._inputs.seen = up_to
 
     def refresh(self, since: Any = None, until: Any = None) -> Batch | None:
         """Compute all output again, or that of a range of values; None if there is nothing to compute."""
@@ -205,7 +208,7 @@ class Runner:
     def _commit(self, work: Work, tables: _Tables, lineage: Lineage) -> Snapshot:
         metadata, key = lineage.as_metadata(), self._key()
         if work.kind == "position":
-            # Such as a compaction: there is nothing to compute, only the position advances.
+            # Such as an expiry: there is nothing to compute, only the position advances.
             return self._writer.position(metadata, key, self._columns(work, tables))
         frames = self._frames(work)
         output = self._output(frames, tables)
@@ -323,9 +326,7 @@ class Runner:
 
         Readers of the sink need them, also before it has rows.
         """
-        if not self._sink_has_columns:
-            self._sink_has_columns = self._sink.exists and self._sink.definition.columns is not None
-        if self._sink_has_columns:
+        if self._has_columns():
             return None
         for name, each in self._inputs.each.items():
             scan = plan_between(each.dataset, BEGINNING, work.up_to[name])
@@ -333,6 +334,11 @@ class Runner:
                 return None
         frames = {name: self._new_rows(each, work).limit(0) for name, each in self._inputs.each.items()}
         return self._output(frames, tables).schema
+
+    def _has_columns(self) -> bool:
+        if not self._sink_has_columns:
+            self._sink_has_columns = self._sink.exists and self._sink.definition.columns is not None
+        return self._sink_has_columns
 
     def _check_output(
         self,

@@ -55,6 +55,11 @@ def removes_rows(manifest: Manifest) -> bool:
     return not manifest.is_append and not manifest.is_compaction
 
 
+def changes_rows(manifest: Manifest) -> bool:
+    """Whether rows may have come or gone with this snapshot. Compactions and expiries change none."""
+    return removes_rows(manifest) or (bool(manifest.files) and not manifest.is_compaction)
+
+
 def increment(
     manifests: Sequence[Manifest], start: Callable[[], Manifest | None], states: States, on_removal: OnRemoval
 ) -> Increment:

@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 # By default splits depend on the size of the scan, so that a small one keeps all cores busy too.
 SPLIT_BYTES: Final = 0
 # A task costs Spark and its Python worker about 25 ms, as long as they need for a megabyte of Parquet.
-_MIN_SPLIT_BYTES: Final = 16 << 20
+_MIN_SPLIT_BYTES: Final = 4 << 20
+# A small scan has several tasks nevertheless, so that more than one core reads it.
+_MIN_AUTO_SPLITS: Final = 8
+# Smaller files are not cut: they rarely have several row groups.
+_MIN_CUT_BYTES: Final = 16 << 20
 _MAX_SPLIT_BYTES: Final = 128 << 20
 _MAX_AUTO_SPLITS: Final = 256
 BATCH_ROWS: Final = 1 << 17
@@ -177,9 +181,12 @@ def plan_splits(
     names: Mapping[str, Names] = scan.other_names()
     runs = scan.runs() if isinstance(scan, ChangeScan) else [(None, scan.manifests)]
     files = [(file, change) for change, run in runs for file in scan.of(run).pruned(where, schema)]
+    cut_bytes = split_bytes
     if not split_bytes:
-        each = sum(file.size_bytes for file, _ in files) // _MAX_AUTO_SPLITS
-        split_bytes = min(max(each, _MIN_SPLIT_BYTES), _MAX_SPLIT_BYTES)
+        total = sum(file.size_bytes for file, _ in files)
+        cut_bytes = min(max(total // _MAX_AUTO_SPLITS, _MIN_CUT_BYTES), _MAX_SPLIT_BYTES)
+        each = (total + len(files) * _OPEN_BYTES) // _MIN_AUTO_SPLITS
+        split_bytes = min(max(each, _MIN_SPLIT_BYTES), cut_bytes)
     found: list[Split] = []
     pieces: list[Piece] = []
     weight = 0
@@ -187,7 +194,7 @@ def plan_splits(
     for piece in (
         piece
         for file, change in files
-        for piece in _cut(file, names.get(file.path, same), change, split_bytes, splittable)
+        for piece in _cut(file, names.get(file.path, same), change, cut_bytes, splittable)
     ):
         size = piece.stop - piece.start + _OPEN_BYTES
         if pieces and weight + size > split_bytes + _OPEN_BYTES:
@@ -199,10 +206,10 @@ def plan_splits(
 
 
 def _cut(
-    file: FileRef, names: Names, change: str | None, split_bytes: int, splittable: bool
+    file: FileRef, names: Names, change: str | None, cut_bytes: int, splittable: bool
 ) -> Iterator[Piece]:
     slim = msgspec.structs.replace(file, stats=None)  # tasks have no use for statistics
-    count = max(round(file.size_bytes / split_bytes), 1) if splittable else 1
+    count = max(round(file.size_bytes / cut_bytes), 1) if splittable else 1
     step = -(-file.size_bytes // count)
     for start in range(0, file.size_bytes, max(step, 1)):
         yield Piece(slim, start, min(start + step, file.size_bytes), names, change)
