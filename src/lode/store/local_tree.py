@@ -16,6 +16,7 @@ renamed and replaced by a link.
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import stat
@@ -238,17 +239,22 @@ class Tree:
                 self._anchor(directory)
             except OSError as error:
                 failed.append(error)
+            finally:
+                done.release()
 
-        anchoring = threading.Thread(target=anchor, name="lode-sync")
+        done = threading.Lock()
+        done.acquire()
         try:
-            anchoring.start()
+            # Not threading.Thread: its start waits until the new thread has had the interpreter.
+            _thread.start_new_thread(anchor, ())
         except RuntimeError:  # no more threads, or the interpreter is shutting down
             yield
             return
         try:
             yield
         finally:
-            anchoring.join()
+            with done:
+                pass
             if failed:
                 raise unsynced(path, failed[0]) from failed[0]
 
