@@ -16,7 +16,6 @@ renamed and replaced by a link.
 
 from __future__ import annotations
 
-import _thread
 import errno
 import os
 import stat
@@ -239,22 +238,17 @@ class Tree:
                 self._anchor(directory)
             except OSError as error:
                 failed.append(error)
-            finally:
-                done.release()
 
-        done = threading.Lock()
-        done.acquire()
+        anchoring = threading.Thread(target=anchor, name="lode-sync")
         try:
-            # Not threading.Thread: its start waits until the new thread has had the interpreter.
-            _thread.start_new_thread(anchor, ())
+            anchoring.start()
         except RuntimeError:  # no more threads, or the interpreter is shutting down
             yield
             return
         try:
             yield
         finally:
-            with done:
-                pass
+            anchoring.join()
             if failed:
                 raise unsynced(path, failed[0]) from failed[0]
 
