@@ -194,11 +194,11 @@ def test_items_in_the_queue_are_processed_when_the_pool_shuts_down() -> None:
 class TwoSteps(Gate):
     """The same with a step before the work, which records its groups too."""
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, *, light: int = 0) -> None:
         super().__init__(pool)
         self.prepared: list[list[str]] = []
         self.has_prepared = threading.Semaphore(0)
-        self.group = Group(pool, self._work, weigh=len, max_weight=10, prepare=self._prepare)
+        self.group = Group(pool, self._work, weigh=len, max_weight=10, prepare=self._prepare, light=light)
 
     def _prepare(self, group: list[str]) -> list[str]:
         self.prepared.append(group)
@@ -244,3 +244,95 @@ def test_prepared_groups_are_worked_on_when_the_pool_shuts_down() -> None:
     steps.end_while_closing(pool)
     steps.group.wait()
     assert steps.groups == [["A"], ["B"]]
+
+
+class Answering(Gate):
+    """Work that expects the next items of those that it answers, and waits for them as long as it takes."""
+
+    def __init__(self, pool: ThreadPoolExecutor, *, light: int = 10, gap: float = 120.0) -> None:
+        super().__init__(pool)
+        self.expects = True
+        self.answered = threading.Semaphore(0)
+        self.group = Group(pool, self._answer, weigh=len, max_weight=10, light=light, gap=lambda _: gap)
+
+    def _answer(self, group: list[str]) -> None:
+        self._work(group)
+        if self.expects:
+            self.group.expect(len(group))
+        self.answered.release()
+
+    def answer(self, *meanwhile: str) -> None:
+        """Put items while the group in work is not answered, then answer it."""
+        self.begin()
+        self.put(*meanwhile)
+        self.end()
+        assert self.answered.acquire(timeout=120)
+
+    def answer_last(self) -> None:
+        self.expects = False
+        self.answer()
+        self.group.wait()
+
+
+def test_a_light_group_begins_when_the_senders_of_the_last_one_are_back(pool: ThreadPoolExecutor) -> None:
+    gate = Answering(pool)
+    gate.put("a")
+    gate.answer("b")
+    gate.put("c")
+    gate.answer()
+    gate.put("d", "e")
+    gate.answer("f")
+    gate.put("g", "h")
+    gate.answer_last()
+    assert gate.groups == [["a"], ["b", "c"], ["d", "e"], ["f", "g", "h"]]
+
+
+def test_a_group_does_not_wait_for_a_sender_that_is_gone(pool: ThreadPoolExecutor) -> None:
+    gate = Answering(pool, gap=0.0)
+    gate.put("a")
+    gate.answer("b")
+    gate.answer_last()
+    assert gate.groups == [["a"], ["b"]]
+
+
+def test_a_heavy_group_does_not_wait(pool: ThreadPoolExecutor) -> None:
+    gate = Answering(pool, light=1)
+    gate.put("a")
+    gate.answer("b")
+    gate.answer_last()
+    assert gate.groups == [["a"], ["b"]]
+
+
+def test_a_group_that_becomes_heavy_does_not_wait_for_the_rest(pool: ThreadPoolExecutor) -> None:
+    gate = Answering(pool, light=3)
+    gate.put("a")
+    gate.answer("b", "c", "d")
+    gate.answer("e")
+    gate.put("ff")
+    gate.answer_last()
+    assert gate.groups == [["a"], ["b", "c", "d"], ["e", "ff"]]
+
+
+def test_a_single_sender_is_not_waited_for(pool: ThreadPoolExecutor) -> None:
+    gate = Answering(pool)
+    gate.put("a")
+    gate.answer()
+    gate.put("b")
+    gate.answer()
+    gate.put("c")
+    gate.answer_last()
+    assert gate.groups == [["a"], ["b"], ["c"]]
+
+
+def test_a_light_group_is_not_prepared_ahead(pool: ThreadPoolExecutor) -> None:
+    steps = TwoSteps(pool, light=3)
+    steps.put("a")
+    steps.begin()
+    steps.put("b")
+    assert steps.prepared == [["a"]]
+    steps.put("cc")
+    assert steps.has_prepared.acquire(timeout=120)
+    assert steps.has_prepared.acquire(timeout=120)
+    assert steps.prepared == [["a"], ["b", "cc"]]
+    steps.end(2)
+    steps.group.wait()

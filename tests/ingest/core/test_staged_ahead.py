@@ -39,7 +39,12 @@ When = Literal["before", "after"]
 
 
 class SlowSwap(FaultStore):
-    """Holds the first swap of a table's pointer back until the next data file has been put, or has failed."""
+    """Holds the first swap of a table's pointer back until the next data file has been put, or has failed.
+
+    On a nearby store, rows as few as these would not be staged during a commit.
+    """
+
+    nearby = False
 
     def __init__(self, inner: MemoryStore) -> None:
         super().__init__(inner)

@@ -36,6 +36,7 @@ from lode.ingest.log.record import LogDamaged
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrays import coalesce
 from lode.lazy import pa
+from lode.store.protocol import is_nearby
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ logger = logging.getLogger("lode.ingest")
 
 # Arrow data of one group: it stays in memory until it is committed.
 MAX_GROUP_BYTES: Final = 48 << 20
+# Less Arrow data is encoded in less time than its commit takes on a store without a network.
+_LIGHT_BYTES: Final = 1 << 20
 # Attempts of one commit against commits of other servers.
 _MAX_CONFLICTS: Final = 1000
 # The pauses before a merge is prepared again.
@@ -141,6 +144,7 @@ class TableWriter:
             weigh=lambda append: append.weight,
             max_weight=MAX_GROUP_BYTES,
             prepare=self._stage_group,
+            light=_LIGHT_BYTES if is_nearby(store) else 0,
         )
         # The commits of this server with rows.
         self.commits = 0
@@ -485,7 +489,11 @@ class TableWriter:
             logger.exception("a merge into %s failed", self.name.short)
             fail_all(group, Refused(Code.INTERNAL, f"The merge into {self.name.short} failed: {error}"))
             return
+        self._answer(group)
+
+    def _answer(self, group: list[Append]) -> None:
         self._metrics.group_size.observe(len(group))
+        self.appends.expect(len(group))
         succeed(group, visible=True)
 
     @cached_property
@@ -516,8 +524,7 @@ class TableWriter:
                 logger.exception("a commit to %s failed", self.name.short)
                 fail_all(group, Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}"))
                 return
-            self._metrics.group_size.observe(len(group))
-            succeed(group, visible=True)
+            self._answer(group)
             return
         if ahead is not None:
             ahead.discard()
