@@ -47,7 +47,7 @@ _FULL: dict[str, tuple[int, ...]] = {
     "partitions": (1, 3, 10, 30, 100, 300, 1000),
     "blocks": (1, 10, 100, 300, 1000, 3000, 10_000),
     "writers": (1, 2, 4, 8, 16),
-    "crowd": (1, 4, 16, 64, 256, 1000),
+    "crowd": (1, 4, 16, 64, 256, 1000, 10_000),
     "processes": (1, 4, 16, 64),
 }
 
@@ -80,4 +80,4 @@ def _axis(name: str, root: Path, options: Options) -> Axis:
         case "processes":
             return ProcessesAxis(options, seconds=3 if quick else 12)
         case _:
-            return CrowdAxis(warm=2, watched=3) if quick else CrowdAxis(warm=3, watched=5)
+            return CrowdAxis(warm=2, watched=3) if quick else CrowdAxis(warm=3, watched=3)

@@ -11,7 +11,7 @@ from benchmarks.scaling.crowd import simulate
 from benchmarks.scaling.files import FilesAxis
 from benchmarks.scaling.fit import exponent, upper_half
 from benchmarks.scaling.history import HistoryAxis, extend
-from benchmarks.scaling.outlook import crossing, extended
+from benchmarks.scaling.outlook import extended
 from benchmarks.scaling.page import render, shape
 from benchmarks.scaling.partitions import PartitionsAxis
 from benchmarks.scaling.rivals import RivalsAxis
@@ -76,11 +76,6 @@ def test_a_line_is_carried_on_to_a_size_nobody_measured() -> None:
     assert extended(growing(0.0), "r", 5000) == pytest.approx(7)
     assert extended(growing(0.0), "r", 5000, power=1.0) == pytest.approx(35)
     assert extended(growing(1.0), "another", 5000) is None
-
-
-def test_a_line_crosses_a_limit_where_it_gets_there_and_a_flat_one_nowhere() -> None:
-    assert crossing(growing(2.0), "r", 7.0 * 300**2) == pytest.approx(300)
-    assert crossing(growing(0.0), "r", 100.0) is None
 
 
 def value(table: Table, row: str, column: str) -> float:
