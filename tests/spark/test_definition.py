@@ -335,10 +335,9 @@ def test_what_a_task_is_sent_does_not_grow_with_the_definition(lake: str) -> Non
     dataset.evolve(rename={"x": "y"})
     reader = BatchReader(options(lake), struct(n=LongType(), y=LongType()))
     shares = reader.partitions()
-    assert len(shares) == 1
-    assert isinstance(shares[0], Split)
-    assert len(shares[0].pieces) == 50
-    assert len(pickle.dumps(shares[0])) < 50 * 250
+    splits = [share for share in shares if isinstance(share, Split)]
+    assert sum(len(split.pieces) for split in splits) == 50
+    assert all(len(pickle.dumps(split)) < (2 + len(split.pieces)) * 250 for split in splits)
 
 
 # -- which reader ----------------------------------------------------------------------------------
