@@ -26,8 +26,8 @@ AIMS: Final = (
         "16 writers on S3: commits/s against the floor",
         "commit", "contention-s3-16", "Lode", ("commits/s",),
         at_least=2, to=("floor",), short=True,
-        why="Server and clients share two cores, so the number of requests limits both. Lode makes 0.65 of the "
-        "floor's for a commit: 1.5x would be the most. After the first two seconds it makes that.",
+        why="Server and clients share two cores, so the number of requests limits both. Lode makes 0.65 of "
+        "the floor's for a commit: 1.5x would be the most. After the first two seconds it makes that.",
     ),
     Aim(
         "16 writers on S3: requests for a commit",
