@@ -30,7 +30,7 @@ def table(options: Options) -> Table:
     failed = None
     with options.scratch() as root:
         try:
-            # In a process that had run all other contenders Lode took 12 times as long as the floor, not 3 times.
+            # In a process that had run the other contenders Lode took 12 times as long as the floor, not 3.
             times = in_child(measure, folder=str(root), count=count)
         except Exception as error:
             failed = reason(error)
