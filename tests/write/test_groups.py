@@ -11,6 +11,7 @@ import pytest
 import lode
 from lode.errors import NotFoundError, SnapshotConflictError, TransactionClosedError
 from lode.format.group import decode_group
+from lode.format.manifest import MAX_CROWD
 from lode.read import resolve
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore, StoreWrapper
@@ -439,6 +440,16 @@ def test_a_writer_reads_a_large_group_only_if_it_has_to_publish_it(
     assert before_the_leader
     assert ("get", intent) not in before_the_leader
     assert (("put", leader) in store.events) is not is_published
+
+
+def test_a_damaged_intent_makes_no_writer_wait_for_more_than_the_largest_crowd(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = stored(crowd())
+    chain = lode.Dataset("d", store).chain
+    store.put(chain.paths.intent(IDS["a"]), b'"snapshot_id"' * 100_000)
+    monkeypatch.setattr(resolve, "LARGE_INTENT_BYTES", 1_300)
+    assert chain._start_of_intent(IDS["a"]) == (None, MAX_CROWD)
 
 
 def test_a_retry_under_the_key_of_a_member_publishes_its_group_before_it_returns() -> None:

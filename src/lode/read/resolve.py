@@ -31,6 +31,7 @@ from lode.format.ids import is_id, shortened
 from lode.format.manifest import (
     DROP,
     DROP_SUFFIX,
+    MAX_CROWD,
     MAX_MANIFEST_BYTES,
     MAX_SEQUENCE,
     Manifest,
@@ -323,7 +324,8 @@ class Chain(Generic[M]):
             start = self.store.get_range(path, 0, LARGE_INTENT_BYTES)
             ids = start.count(b'"snapshot_id"')
             if len(start) == LARGE_INTENT_BYTES and ids > 1:
-                return None, ids * self.store.head(path).size // len(start)
+                # Bounded, because a damaged object may have any size, and the size decides how long to wait.
+                return None, min(ids * self.store.head(path).size // len(start), MAX_CROWD)
         except NotFoundError:
             return None, 1
         if len(start) == LARGE_INTENT_BYTES:
