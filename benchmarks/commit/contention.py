@@ -123,8 +123,8 @@ def _table(
         [row_of(each.name, outcome, each.floor) for each, outcome in outcomes],
         ratios=["commits/s", *counted],
         notes=[
-            f"Who is not done after {race.cap:.0f} s stops there. A commit lasts from the caller's first try "
-            "to its success; one that never came counts until the end.",
+            f"A writer that is not done after {race.cap:.0f} s stops. A commit lasts from the caller's first "
+            "try to its success; one without success counts until the end.",
             "Read back after every round: each row of each commit is there once, or it says what is not.",
             "Fairness: Jain's index over the commits each process had when half of all were done; 1 is even.",
             *(["Requests are those the server logged, creating the table included."] if counted else []),

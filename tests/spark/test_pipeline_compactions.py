@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,8 +13,7 @@ from lode.lineage.flow import waiting_in
 from lode.lineage.record import lineage_of
 from lode.pipeline import Pipeline
 from lode.spark.dataset_ref import DatasetRef
-from lode.store import SimulatedCrash
-from support.spark.dying import dying
+from support.spark.dying import deaths
 from support.spark.pipeline_chain import chain, computed, found, source
 
 if TYPE_CHECKING:
@@ -189,23 +187,12 @@ def test_a_batch_behind_a_compaction_and_an_expiry_that_dies_at_any_write_is_don
     write(lake, ("d1", 4, 4), ("d2", 5, -5))
     raw.delete("id = 1")
     expected = computed(lake)
-    kept = tmp_path / "kept"
-    shutil.copytree(tmp_path / "lake", kept)
     died = 0
-    while True:
-        with monkeypatch.context() as patch:
-            dying(patch, writes=died)
-            try:
-                clean.run(spark)
-                break
-            except SimulatedCrash:
-                died += 1
+    for died in deaths(monkeypatch, tmp_path / "lake", lambda: clean.run(spark)):
         clean.run(spark)
         for name in ("clean", "clean_quarantine"):
             assert found(lake)[name] == expected[name], (died, name)
         assert clean.run(spark) == []
-        shutil.rmtree(tmp_path / "lake")
-        shutil.copytree(kept, tmp_path / "lake")
     assert died > 8
     assert found(lake)["clean"] == expected["clean"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from lode.store import SimulatedCrash
 from support import SUPPORT
-from support.spark.dying import LosesAnswers, dying, losing
+from support.spark.dying import LosesAnswers, deaths, losing
 from support.spark.pipeline_chain import chain, commits, computed, found, source
 
 if TYPE_CHECKING:
@@ -43,24 +41,13 @@ def test_a_correcting_batch_that_dies_at_any_write_is_before_or_after_and_is_don
     raw.overwrite(records(("d1", 1, 5), ("d1", 4, -4)))
     before = found(lake)
     expected = computed(lake)
-    kept = tmp_path / "kept"
-    shutil.copytree(tmp_path / "lake", kept)
     died = 0
-    while True:
-        with monkeypatch.context() as patch:
-            dying(patch, writes=died)
-            try:
-                clean.run(spark)
-                break
-            except SimulatedCrash:
-                died += 1
+    for died in deaths(monkeypatch, tmp_path / "lake", lambda: clean.run(spark)):
         lode.open_dataset("clean", lake).settle()
         assert found(lake)["clean"] in (before["clean"], expected["clean"]), died
         clean.run(spark)
         for name in ("clean", "clean_quarantine"):
             assert found(lake)[name] == expected[name], (died, name)
-        shutil.rmtree(tmp_path / "lake")
-        shutil.copytree(kept, tmp_path / "lake")
     assert died > 8, "two commits have more writes than that"
     assert found(lake)["clean"] == expected["clean"]
 

@@ -16,9 +16,9 @@ from lode.ingest.status import Refused
 from lode.sql.database import Limits
 from lode.sql.errors import LimitError, QueryError
 from lode.store.memory import MemoryStore
-from lode.store.wrappers import CountingStore, SimulatedCrash
+from lode.store.wrappers import CountingStore
 from support.crashes import Between, crashed_at_each_call
-from support.ingest.engines import engine_on
+from support.ingest.engines import engine_on, job_on
 from support.ingest.sql import counts, run, select
 
 if TYPE_CHECKING:
@@ -379,15 +379,7 @@ def test_a_crash_at_any_call_leaves_all_or_nothing_and_the_same_job_counts_alike
     start = _lake(tmp_path)
     complete = _after(tmp_path, statement)
 
-    def act(store: Store) -> None:
-        engine = engine_on(store, tmp_path / "state")
-        try:
-            run(engine, statement, key="the job")
-        except Refused as refused:
-            raise SimulatedCrash from refused
-        finally:
-            engine.close()
-
+    act = job_on(tmp_path / "state", lambda engine: run(engine, statement, key="the job"))
     for store in crashed_at_each_call(start, act, when):
         assert _stored(store) in ([1, 2, 3, 4], complete)
         engine = engine_on(store, tmp_path / "again")

@@ -14,9 +14,9 @@ from lode.ingest.jobs.query import QueryJobs
 from lode.ingest.names import TableName
 from lode.ingest.status import Code, Refused
 from lode.store.memory import MemoryStore
-from lode.store.wrappers import SimulatedCrash, StoreWrapper
+from lode.store.wrappers import StoreWrapper
 from support.crashes import crashed_at_each_call
-from support.ingest.engines import engine_on, rows
+from support.ingest.engines import engine_on, job_on, rows
 from support.ingest.sql import run, select
 
 if TYPE_CHECKING:
@@ -104,15 +104,7 @@ def test_a_reader_sees_the_old_table_or_the_new_one(
 def test_a_crash_at_any_call_leaves_the_old_table_or_the_new_one(
     replace: Callable[[Engine], None], when: Any, lake: MemoryStore, tmp_path: Path
 ) -> None:
-    def act(store: Store) -> None:
-        engine = engine_on(store, tmp_path / "state")
-        try:
-            replace(engine)
-        except Refused as refused:
-            raise SimulatedCrash from refused
-        finally:
-            engine.close()
-
+    act = job_on(tmp_path / "state", replace)
     for store in crashed_at_each_call(lake, act, when):
         assert seen(store) in (OLD, NEW)
         engine = engine_on(store, tmp_path / "again")
@@ -199,15 +191,7 @@ def made(store: Store) -> list[Any] | None:
 def test_a_new_table_appears_with_its_rows_and_a_crash_leaves_it_whole_or_absent(
     creation: str, lake: MemoryStore, tmp_path: Path
 ) -> None:
-    def act(store: Store) -> None:
-        engine = engine_on(store, tmp_path / "state")
-        try:
-            run(engine, creation, key="the job")
-        except Refused as refused:
-            raise SimulatedCrash from refused
-        finally:
-            engine.close()
-
+    act = job_on(tmp_path / "state", lambda engine: run(engine, creation, key="the job"))
     for store in crashed_at_each_call(lake, act, "after"):
         assert made(store) in (None, ["new"])
         engine = engine_on(store, tmp_path / "again")

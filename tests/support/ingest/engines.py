@@ -17,6 +17,7 @@ from lode.ingest.settings import Settings
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.columns import Column, TableSchema
 from lode.store.memory import MemoryStore
+from lode.store.wrappers import SimulatedCrash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +56,21 @@ def create_table(catalog: Catalog, name: TableName) -> None:
 
 def engine_on(store: Store, state: Path, **settings: Any) -> Engine:
     return Engine(store, state, Settings(root=store, state=state, **settings))
+
+
+def job_on(state: Path, run: Callable[[Engine], object]) -> Callable[[Store], None]:
+    """What a new engine does with a store that may crash. A job reports the crash as a refusal."""
+
+    def act(store: Store) -> None:
+        engine = engine_on(store, state)
+        try:
+            run(engine)
+        except Refused as refused:
+            raise SimulatedCrash from refused
+        finally:
+            engine.close()
+
+    return act
 
 
 def rows(ids: Sequence[int], schema: TableSchema = SCHEMA) -> pa.RecordBatch:

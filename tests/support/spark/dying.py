@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import shutil
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import lode
-from lode.store import FaultStore
+from lode.store import FaultStore, SimulatedCrash
 from lode.store.open import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import pytest
 
@@ -56,6 +58,27 @@ def dying(patch: pytest.MonkeyPatch, *, writes: int, under: str = "") -> None:
     """End the driver after some writes below a path."""
     DriverDies.writes_left, DriverDies.under = writes, under
     patch.setattr(OPENS, lambda path, **given: DriverDies(open_store(path, **given)))
+
+
+def deaths(monkeypatch: pytest.MonkeyPatch, folder: Path, run: Callable[[], object]) -> Iterator[int]:
+    """Let the driver die at one write after the other, each time on the folder as it is now.
+
+    Yields the number of deaths after each of them, and ends when ``run`` survives.
+    """
+    kept = folder.with_name(f"{folder.name}-kept")
+    shutil.copytree(folder, kept)
+    died = 0
+    while True:
+        with monkeypatch.context() as patch:
+            dying(patch, writes=died)
+            try:
+                run()
+                return
+            except SimulatedCrash:
+                died += 1
+        yield died
+        shutil.rmtree(folder)
+        shutil.copytree(kept, folder)
 
 
 def losing(patch: pytest.MonkeyPatch, *, swaps: int) -> None:

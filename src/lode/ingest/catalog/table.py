@@ -90,24 +90,17 @@ class TableDefinition(
 
     def check_readable(self) -> TableDefinition:
         """The table itself, or a refusal if it is a view, which has no rows of its own."""
-        if self.kind != "TABLE":
-            project, dataset, table = self.name
-            raise Refused(
-                Code.INVALID_ARGUMENT,
-                f"Cannot list a table of type {self.kind}: query {project}:{dataset}.{table} instead.",
-                reason="invalid",
-            )
-        return self
+        return self._check_table("Cannot list a table of type {kind}: query {name} instead.")
 
     def check_writable(self) -> TableDefinition:
         """The table itself, or a refusal if it is a view."""
+        return self._check_table("Cannot add rows to a table of type {kind}: {name}.")
+
+    def _check_table(self, refusal: str) -> TableDefinition:
         if self.kind != "TABLE":
             project, dataset, table = self.name
-            raise Refused(
-                Code.INVALID_ARGUMENT,
-                f"Cannot add rows to a table of type {self.kind}: {project}:{dataset}.{table}.",
-                reason="invalid",
-            )
+            message = refusal.format(kind=self.kind, name=f"{project}:{dataset}.{table}")
+            raise Refused(Code.INVALID_ARGUMENT, message, reason="invalid")
         return self
 
     @cached_property

@@ -1,6 +1,6 @@
-"""Rows of a query made to fit the columns of a table, with what DuckDB does not know of them.
+"""Rows of a query made to fit the columns of a table.
 
-That are the lengths of ``STRING(n)``, the digits of ``NUMERIC(p, s)``, and that an array has no null.
+DuckDB does not know the lengths of ``STRING(n)``, the digits of ``NUMERIC(p, s)``, and that an array has no null.
 """
 
 from __future__ import annotations
