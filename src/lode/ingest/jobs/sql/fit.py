@@ -1,6 +1,6 @@
 """Rows of a query made to fit the columns of a table.
 
-DuckDB does not know the lengths of ``STRING(n)``, the digits of ``NUMERIC(p, s)``, and that an array has no null.
+DuckDB knows no length of ``STRING(n)``, no digits of ``NUMERIC(p, s)``, and not that arrays have no null.
 """
 
 from __future__ import annotations
