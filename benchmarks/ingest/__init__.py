@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.ingest import beside, idle, lone, rates, several, sql, upserts
+from benchmarks.ingest import beside, idle, in_flight, lone, rates, several, sql, upserts
 from benchmarks.ingest.runs import CEILING, SERVERS, Runs
 from benchmarks.ingest.servers import LodeServer
 
@@ -20,6 +20,7 @@ def run(options: Options) -> list[Table]:
         runs = Runs(root, options)
         found = [
             *rates.tables(runs),
+            in_flight.table(runs),
             lone.table(runs),
             idle.table(runs),
             sql.queries(runs, root),
