@@ -85,7 +85,7 @@ def run(options: Options) -> list[Table]:
     repeats = 1 if options.quick else 5
     chosen = [each for each in contenders() if each.name in CONTENDERS and options.wants(each.name)]
     cells: dict[str, list[Cell]] = {each.name: [] for each in chosen}
-    reads, told = [], []
+    reads, with_statistics = [], []
     with options.scratch() as root:
         histories = [History(each, root / str(at), budget) for at, each in enumerate(chosen)]
         for depth in depths:
@@ -96,7 +96,8 @@ def run(options: Options) -> list[Table]:
                     works[STATISTICS] = partial(each.plan_cold, depth, STATISTICS)
             outcomes = in_rounds(works, repeats, label=f"open after {depth:,} commits")
             reads += [_reads(each) for each in ready if each.contender.name == _OURS]
-            told.append(Cell([each[0] or 0.0 for each in outcomes.get(STATISTICS, Outcome()).samples]))
+            samples = outcomes.get(STATISTICS, Outcome()).samples
+            with_statistics.append(Cell([each[0] or 0.0 for each in samples]))
             for history in histories:
                 outcome = outcomes.get(history.contender.name, Outcome())
                 history.failed = history.failed or outcome.failed
@@ -109,14 +110,14 @@ def run(options: Options) -> list[Table]:
             "open",
             "Open and plan a full scan in a cold process, disk, ms after so many commits",
             columns,
-            found + ([Row(STATISTICS, told, "floor"), Row(READS, reads)] if reads else []),
+            found + ([Row(STATISTICS, with_statistics, "floor"), Row(READS, reads)] if reads else []),
             ratios=columns,
             notes=[
                 f"Medians of {repeats} processes, in turn, each after its imports and with a warm page "
                 "cache; each plans as many files as there were commits. The floor lists and reads them all.",
                 "Lode, Iceberg and Lance: real commits of one row. Delta: its log written by hand, with the "
                 "checkpoint it makes every 100 commits.",
-                "Everybody names the files. Lode, with statistics: also what is known about each of them, "
+                "All of them name the files. Lode, with statistics: also what is known about each of them, "
                 "which a plan reads only when it prunes.",
                 f"A dash: building that history took longer than {budget:.0f} s.",
             ],

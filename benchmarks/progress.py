@@ -1,4 +1,4 @@
-"""Words for who waits, on standard error."""
+"""Progress on standard error."""
 
 from __future__ import annotations
 

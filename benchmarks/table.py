@@ -2,7 +2,7 @@
 
 A part is a module ``benchmarks.<part>`` (or a package of that name) with two names:
 
-    CONTENDERS: tuple[str, ...]                    who takes part, for ``--only``
+    CONTENDERS: tuple[str, ...]                    the contenders, for ``--only``
     def run(options: Options) -> list[Table]: ...  measures, checks, and returns its tables
 
 ``run`` measures in rounds (``benchmarks.rounds.in_rounds``: every contender once, then the next round;

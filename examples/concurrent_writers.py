@@ -45,7 +45,7 @@ def main(lake: str) -> None:
     first = ann.write([{"day": "mon", "page": "/", "visits": 3}], {"by": "ann"})
     print(f"  {first}")
 
-    say("2. Two writers, two days: the second rebases by itself, nobody sees an error")
+    say("2. Two writers, two days: the second rebases by itself, neither sees an error")
     bob.write(
         [{"day": "tue", "page": "/", "visits": 5}, {"day": "tue", "page": "/docs", "visits": 9}],
         {"by": "bob"},

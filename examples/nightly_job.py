@@ -57,7 +57,7 @@ def run(dataset: lode.Dataset, day: str) -> lode.Snapshot:
 def run_patiently(dataset: lode.Dataset, day: str) -> lode.Snapshot:
     """Run it again when the store fails.
 
-    The key makes that safe also when a commit has landed and nobody could say so: then the next run finds it.
+    The key makes that safe also when a commit has landed and its answer was lost: then the next run finds it.
     """
     for attempt in range(PATIENCE):
         try:

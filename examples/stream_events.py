@@ -68,8 +68,8 @@ def stream_in(channel: grpc.Channel) -> None:
         future.result()  # every acknowledged row is stored and visible
     try:
         stream.send(request(3)).result()  # as after a lost answer
-    except AlreadyExists as told:
-        print(f"sent again, not stored again: {told.message}")
+    except AlreadyExists as error:
+        print(f"sent again, not stored again: {error.message}")
     stream.close()
     client.finalize_write_stream(name=name)
 

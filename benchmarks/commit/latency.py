@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _ROWS = 1000
 _NOTES = {
     "disk": "First all that do not sync; then those that do: one that syncs makes the file system's journal "
-    "wait, and with it whoever comes next.",
+    "wait, and with it all that follow.",
     "s3": "Each on a server of its own.",
 }
 _WINDOW = 31
 _DASH = {
-    "disk": "A dash: building that history would have taken more than {0:g} s ({1:g} s for who syncs).",
+    "disk": "A dash: building that history would have taken more than {0:g} s ({1:g} s with syncs).",
     "s3": "A dash: building that history would have taken more than {0:g} s.",
 }
 
@@ -136,7 +136,7 @@ def _on_s3(each: Contender, root: Path, servers: ExitStack, course: Course) -> R
 
 
 def _groups(runners: list[Runner]) -> list[list[Runner]]:
-    """Who may take turns: Iceberg's catalog syncs with every commit, so it is on its own."""
+    """The contenders that take turns: Iceberg's catalog syncs with every commit, so it is on its own."""
     synced = [each for each in runners if "synced" in each.contender.name]
     alone = [each for each in runners if each.contender.name == "Iceberg"]
     return [[each for each in runners if each not in synced and each not in alone], synced, alone]

@@ -126,7 +126,7 @@ def check(found: pa.Table, work: list[Work]) -> None:
             lost += max(0, ROWS - rows_there) if commit[1] != _NEVER else rows_there % ROWS
     strange = counts.total()
     if lost or doubled or strange:
-        raise VerificationError(f"{lost:,} rows LOST, {doubled:,} DOUBLED, {strange:,} that nobody wrote")
+        raise VerificationError(f"{lost:,} rows LOST, {doubled:,} DOUBLED, {strange:,} that no writer wrote")
 
 
 def numbers(work: list[Work]) -> list[float | None]:

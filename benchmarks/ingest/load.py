@@ -19,7 +19,7 @@ from benchmarks.ingest.requests import Requests
 
 PROJECT: Final = "bench"
 DATASET: Final = "ingest"
-# Where the first appends go, which nobody measures.
+# The table of the first appends, which are not measured.
 WARM_UP: Final = "warm_up"
 # Where idle calls have sent their one append to.
 IDLE: Final = "idle"

@@ -1,4 +1,4 @@
-"""Who is measured: each contender as the few verbs that all of them have."""
+"""The contenders, each with the few operations that all of them have."""
 
 from __future__ import annotations
 

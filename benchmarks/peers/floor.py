@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.peers.contender import ORIGIN
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from benchmarks.peers.contender import Handle, Place
+
+
+# Attempts of a put that gets no answer.
+_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,7 @@ class _Directory:
 class _Bucket:
     def __init__(self, place: Place) -> None:
         self._obstore: Any = importlib.import_module("obstore")
+        self._exceptions: Any = importlib.import_module("obstore.exceptions")
         store: Any = importlib.import_module("obstore.store")
         bucket, _, self._prefix = place.root.removeprefix("s3://").partition("/")
         self._client = store.S3Store(
@@ -112,7 +117,7 @@ class _Bucket:
 
     def append(self, data: pa.Table) -> None:
         name = f"{self._prefix}/{uuid.uuid4()}.parquet"
-        self._put(name, encoded(data), "create")
+        self._create(name, encoded(data))
         while not self._swap(name.encode()):
             pass
 
@@ -128,6 +133,19 @@ class _Bucket:
     def _get(self, path: str) -> bytes:
         return bytes(self._obstore.get(self._client, path).bytes())
 
+    def _create(self, path: str, content: bytes) -> None:
+        """Put a new object. After a lost answer it may be there; another name would double it."""
+        for remaining in reversed(range(_ATTEMPTS)):
+            try:
+                self._put(path, content, "create")
+            except self._exceptions.AlreadyExistsError:
+                return
+            except self._exceptions.GenericError:
+                if not remaining:
+                    raise
+            else:
+                return
+
     def _swap(self, content: bytes) -> bool:
         pointer = f"{self._prefix}/latest"
         try:
@@ -135,11 +153,11 @@ class _Bucket:
             mode: Any = {"e_tag": meta["e_tag"]}
         except FileNotFoundError:
             mode = "create"
-        exceptions: Any = importlib.import_module("obstore.exceptions")
+        exceptions = self._exceptions
         try:
             self._put(pointer, content, mode)
-        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-            return False
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.GenericError):
+            return False  # lost, or without an answer: swapping to the same name again is harmless
         return True
 
     def _put(self, path: str, content: bytes, mode: Any) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CONTENDERS", "render", "run"]
 
-# Here it is the axes that can be chosen with ``--only``: there is nobody beside us.
+# Here it is the axes that can be chosen with ``--only``: there are no peers.
 CONTENDERS = ("history", "rivals", "files", "partitions", "blocks", "writers", "crowd", "processes")
 
 _QUICK: dict[str, tuple[int, ...]] = {

@@ -1,6 +1,6 @@
 """Virtual time: programs that wait for a store run beside each other as fast as they can be computed.
 
-One program runs at a time. Whoever waits is put to sleep until its moment and wakes whoever is next. So
+One program runs at a time. A program that waits sleeps until its time has come, and wakes the next one. So
 thousands of writers fit on one core, nothing depends on how busy the machine is, and a seed replays.
 """
 

@@ -152,7 +152,7 @@ def _read(reader: pa.RecordBatchReader, unnamed: list[str]) -> Iterator[pa.Recor
 
 
 def _cleaned(batch: pa.RecordBatch, unnamed: list[str], metadata: dict[bytes, bytes]) -> pa.RecordBatch:
-    """Drop what pandas adds of its own: an index nobody named, and its metadata."""
+    """Drop what pandas adds of its own: an index without a name, and its metadata."""
     if unnamed:
         batch = batch.drop_columns(unnamed)
     if batch.schema.metadata and b"pandas" in batch.schema.metadata:

@@ -80,7 +80,7 @@ class Replacement:
             )
         except SnapshotConflictError as error:
             if error.transaction is not None:
-                error.transaction.abort()  # nobody can commit it again: this process ends
+                error.transaction.abort()  # it cannot be committed again: this process ends
             raise
         if change.snapshot is not None and any(result.attempt for result in results):
             discard_unreferenced(job.stager, change.snapshot.files)

@@ -48,11 +48,11 @@ _WIDER: Any = {
 def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
     """The columns of a scan: those that the dataset has at its end, or else what its files say.
 
-    Files are opened only if nobody stored the columns. Of files whose statistics name the same columns two
+    Files are opened only if the columns are not stored. Of files whose statistics name the same columns two
     are opened then; with ``merge`` all are. JSON lines without a schema are read whole.
 
     Raises:
-        InvalidOptionError: It has no columns, or nobody can say which.
+        InvalidOptionError: It has no columns, or they are not known.
         InvalidFormatError: Two files give a column types that do not go together.
     """
     found = known_schema(scan, merge=merge)

@@ -96,7 +96,7 @@ class View:
         return frozenset(name for name, status in self.actors.items() if isinstance(status, Running))
 
     def before(self, actor: str) -> frozenset[str]:
-        """Return who had returned when ``actor`` made its first call; needs ``track_order``."""
+        """Return the actors that had returned when ``actor`` made its first call; needs ``track_order``."""
         return self._before.get(actor, frozenset())
 
     def ask(self, actor: Actor) -> Any:

@@ -483,8 +483,8 @@ class Committer(Generic[M]):
     def _may_owe(self, draft: Draft[M], pending: EncodedManifest[M]) -> bool:
         """Whether the draft can be declared as a child of an unpublished snapshot, which is published then.
 
-        Its writer is probably publishing it just now. Who waited for that, or did it too, would begin its own
-        attempt so late that the same writer wins again and again.
+        Its writer is probably publishing it just now. A draft that waits for that, or helps with it, is tried
+        so late that the same writer wins again and again.
         """
         # If a swap of this draft may have won, or its key may be there, the answer is in what is published.
         # Nothing follows a drop in the same history.

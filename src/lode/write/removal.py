@@ -102,7 +102,7 @@ class Removal:
 
 @dataclass(slots=True)
 class Drop(Removal):
-    """Everything is removed, whatever others have committed; or only if nobody has committed anything."""
+    """Everything is removed, whatever others have committed; or only if no other writer has committed."""
 
     exactly: bool = False
 

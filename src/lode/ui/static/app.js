@@ -37,7 +37,7 @@ class Visit {
 
   get = (segments, parameters) => get(segments, parameters, this.signal);
 
-  /** Tell those who do not see the page. */
+  /** Announce a change to screen readers. */
   announce(text) {
     if (!this.signal.aborted) announcer.textContent = text;
   }

@@ -85,7 +85,7 @@ export class Chain {
     this.#label();
   }
 
-  /** Show what came since; who looks at the newest commit goes on doing so. */
+  /** Show new snapshots. If the newest one was selected, the newest stays selected. */
   update(facts) {
     const wasAtEnd = this.box.scrollLeft + this.#width >= this.box.scrollWidth - STEP;
     if (this.#active === this.#facts.snapshots) this.#active = facts.snapshots;
@@ -187,7 +187,7 @@ export class Chain {
     const start = from === this.#first ? place(from) : 0;
     const parts = [s("line", { class: "backbone", x1: start, x2: place(to) + (to < this.#last ? PAD : 0), y1: AXIS, y2: AXIS })];
     if (from === this.#first && this.#first > 1) {
-      // The line goes on to the left, but nobody can follow it.
+      // History goes on to the left, but those snapshots are not shown.
       parts.push(s("line", { class: "backbone gap", x1: place(from) - PAD, x2: place(from), y1: AXIS, y2: AXIS }));
       parts.push(s("path", { class: "tear", d: `M${place(from) - 18},${AXIS - 9}l5,6l-6,6l5,6` }));
     }

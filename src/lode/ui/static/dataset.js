@@ -121,8 +121,8 @@ function described(found) {
 /** How the writers of recent snapshots met; nothing if none of them did. */
 function* contention(visit, { recent, rebased, grouped, groups, largest, points }) {
   if (!rebased && !grouped) return;
-  const told = [`Of the newest ${count(recent, "snapshot")}, ${number(rebased)} ${rebased === 1 ? "was" : "were"} rebased behind others.`];
-  if (grouped) told.push(`${number(grouped)} were committed in ${count(groups, "group")}, the largest of ${number(largest)}, each by one swap.`);
+  const sentences = [`Of the newest ${count(recent, "snapshot")}, ${number(rebased)} ${rebased === 1 ? "was" : "were"} rebased behind others.`];
+  if (grouped) sentences.push(`${number(grouped)} were committed in ${count(groups, "group")}, the largest of ${number(largest)}, each by one swap.`);
   const series = (key) => points.map((point) => ({ time: point.time, value: point[key] }));
   yield section(
     "Contention",
@@ -132,7 +132,7 @@ function* contention(visit, { recent, rebased, grouped, groups, largest, points 
       chart(visit, { title: "Rebased behind", points: series("rebased"), format: number }),
       chart(visit, { title: "Group size", points: series("group"), format: number }),
     ),
-    note(told.join(" ")),
+    note(sentences.join(" ")),
   );
 }
 

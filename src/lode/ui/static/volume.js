@@ -40,13 +40,13 @@ export async function volume(visit, name, at = null) {
 
 function coverage(visit, found) {
   const missing = found.length - found.bytes;
-  const told = found.gaps_total
+  const summary = found.gaps_total
     ? `${bytes(missing)} are missing, in ${count(found.gaps_total, "hole")}.`
     : "Nothing is missing.";
-  const readout = h("output", { class: "readout" }, told);
+  const readout = h("output", { class: "readout" }, summary);
   const plot = h("div", { class: "plot" });
-  const spoken = `${share(found.bytes / found.length)} of ${bytes(found.length)} is there. ${told}`;
-  visit.leave(onWidth(plot, (width) => plot.replaceChildren(bar(width, found, spoken, readout, told))));
+  const spoken = `${share(found.bytes / found.length)} of ${bytes(found.length)} is there. ${summary}`;
+  visit.leave(onWidth(plot, (width) => plot.replaceChildren(bar(width, found, spoken, readout, summary))));
   return h(
     "figure",
     { class: "chart" },
@@ -82,7 +82,7 @@ function swatch(part) {
   );
 }
 
-function bar(width, found, spoken, readout, told) {
+function bar(width, found, spoken, readout, summary) {
   const id = freshId("hatch");
   const cells = found.coverage;
   const wide = width / cells.length;
@@ -91,7 +91,7 @@ function bar(width, found, spoken, readout, told) {
     const start = (place * found.length) / cells.length;
     readout.textContent = `${bytes(start)} to ${bytes(start + found.length / cells.length)}: ${share(cells[place])} there`;
   };
-  const rest = () => (readout.textContent = told);
+  const rest = () => (readout.textContent = summary);
   const marks = width < 500 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
   return s(
     "svg",
