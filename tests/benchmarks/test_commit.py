@@ -51,8 +51,8 @@ def test_half_a_commit_is_lost_even_if_nobody_acknowledged_it() -> None:
         check(rows_of(("p00", 0), count=ROWS // 2), [writer("p00", NEVER)])
 
 
-def test_rows_that_nobody_wrote_are_found() -> None:
-    with pytest.raises(VerificationError, match="1,000 that nobody wrote"):
+def test_rows_that_no_writer_wrote_are_found() -> None:
+    with pytest.raises(VerificationError, match="1,000 that no writer wrote"):
         check(rows_of(("p07", 0)), [])
 
 
