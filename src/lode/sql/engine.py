@@ -118,6 +118,18 @@ class Engine:
         if self._watch is not None:
             self._watch.ended.set()
 
+    def check_time(self) -> None:
+        """Raise if the time of the query is over, or if it was cancelled."""
+        if self._watch is not None and self._watch.is_late:
+            raise self._late()
+        if self._cancelled():
+            raise _stopped()
+
+    def _late(self) -> LimitError:
+        return LimitError(
+            f"Query exceeded the time limit of {self.limits.seconds:g} seconds", reason="timeout"
+        )
+
     def write(self, tree: exp.Expression) -> str:
         """A query as SQL of DuckDB. Its tables are registered."""
         tree = tree.copy()
@@ -348,13 +360,9 @@ class Engine:
             lost = isinstance(error, WorkerLostError)
             stopped = lost or error.kind == "InterruptException"
             if stopped and self._watch is not None and self._watch.is_late:
-                raise LimitError(
-                    f"Query exceeded the time limit of {self.limits.seconds:g} seconds", reason="timeout"
-                ) from None
+                raise self._late() from None
             if stopped and (not lost or self._cancelled()):
-                raise QueryError(
-                    "Job execution was cancelled: User requested cancellation", reason="stopped"
-                ) from None
+                raise _stopped() from None
             if lost:
                 raise QueryError(str(error), reason="backendError", location="") from None
             if error.kind == "OutOfMemoryException":
@@ -399,6 +407,10 @@ class _Writer(Generator):
             joins = "".join(self.sql(each) for each in expression.args.get("joins") or ())
             return made + joins
         return str(super().subquery_sql(expression, sep))
+
+
+def _stopped() -> QueryError:
+    return QueryError("Job execution was cancelled: User requested cancellation", reason="stopped")
 
 
 def _cast(name: str, given: Any, wanted: pa.Field[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from sqlglot import exp
@@ -49,6 +49,34 @@ _TYPES = {
 }
 
 
+_COPY: Final = re.compile(
+    r"CREATE\s+(?:SNAPSHOT\s+)?TABLE\s+(IF\s+NOT\s+EXISTS\s+)?(\S+)\s+(?:CLONE|COPY)\s+(\S+)(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_KINDS: Final = {
+    exp.Create: ("TABLE", "VIEW", "SCHEMA", "FUNCTION"),
+    exp.Drop: ("TABLE", "SNAPSHOT TABLE", "VIEW", "SCHEMA", "FUNCTION", "PROCEDURE"),
+    exp.Alter: ("TABLE", "VIEW"),
+}
+
+
+def check(tree: exp.Expression) -> None:
+    """Refuse a statement of a kind that is not supported."""
+    if isinstance(tree, exp.Command):
+        if _COPY.fullmatch(_text(tree)) is None:
+            words = [word for word in _text(tree).upper().split()[:3] if word.isalpha()]
+            raise UnsupportedError(" ".join(words) or "This statement")
+        return
+    kind = str(tree.args.get("kind", "")).upper()
+    if kind not in _KINDS[type(tree)]:
+        raise UnsupportedError(f"{type(tree).__name__.upper()} {kind}")
+    if kind == "FUNCTION" and isinstance(tree, exp.Create):
+        routines.check_function(tree)
+    for action in tree.args.get("actions") or ():
+        if not isinstance(action, exp.Drop):
+            _change(action)
+
+
 def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     """CREATE of a table, a view, a dataset or a function."""
     kind = str(tree.args.get("kind", "")).upper()
@@ -56,8 +84,6 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
         return _create_dataset(session, tree, dry)
     if kind == "FUNCTION":
         return _create_function(session, tree, dry)
-    if kind not in ("TABLE", "VIEW"):
-        raise UnsupportedError(f"CREATE {kind}")
     properties = list((tree.args.get("properties") or exp.Properties()).expressions)
     table = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     temporary = any(isinstance(each, exp.TemporaryProperty) for each in properties)
@@ -265,7 +291,6 @@ def _dataset(session: Context, table: exp.Table) -> DatasetName:
 
 
 def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
-    routines.check_function(tree)
     properties = (tree.args.get("properties") or exp.Properties()).expressions
     outcome = Outcome("CREATE_FUNCTION", ddl_operation="CREATE")
     if any(isinstance(each, exp.TemporaryProperty) for each in properties):
@@ -314,8 +339,6 @@ def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
         return _drop_routine(session, tree, target, kind, dry)
     if kind == "SNAPSHOT TABLE":
         kind = "TABLE"
-    if kind not in ("TABLE", "VIEW"):
-        raise UnsupportedError(f"DROP {kind}")
     parts = tuple(part.name for part in target.parts)
     shown = "MATERIALIZED_VIEW" if tree.args.get("materialized") else kind
     outcome = Outcome(f"DROP_{shown}", ddl_operation="DROP")
@@ -338,9 +361,7 @@ def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
 
 
 def alter(session: Context, tree: exp.Alter, dry: bool) -> Outcome:
-    kind = str(tree.args.get("kind", "")).upper()
-    if kind not in ("TABLE", "VIEW"):
-        raise UnsupportedError(f"ALTER {kind}")
+    kind = str(tree.args["kind"]).upper()
     name = session.names.name(tuple(part.name for part in tree.this.parts))
     outcome = Outcome(f"ALTER_{kind}", ddl_operation="ALTER", table=name)
     if _existing(session, name) is None:
@@ -459,18 +480,17 @@ def _drop_routine(session: Context, tree: exp.Drop, target: exp.Expression, kind
     return Outcome(f"DROP_{kind}", ddl_operation=done)
 
 
-def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
-    """Statements that the parser keeps as text."""
+def _text(tree: exp.Command) -> str:
     rest = tree.expression.name if isinstance(tree.expression, exp.Expression) else tree.expression or ""
-    text = f"{tree.name} {rest}"
-    match = re.fullmatch(
-        r"CREATE\s+(?:SNAPSHOT\s+)?TABLE\s+(IF\s+NOT\s+EXISTS\s+)?(\S+)\s+(?:CLONE|COPY)\s+(\S+)(.*)",
-        text.strip(),
-        re.IGNORECASE | re.DOTALL,
-    )
-    if match is None:
-        words = [word for word in text.upper().split()[:3] if word.isalpha()]
-        raise UnsupportedError(" ".join(words) or "This statement")
+    return f"{tree.name} {rest}".strip()
+
+
+def command(session: Context, tree: exp.Expression, dry: bool) -> Outcome:
+    """CREATE TABLE … CLONE or COPY, which the parser keeps as text."""
+    assert isinstance(tree, exp.Command)
+    text = _text(tree)
+    match = _COPY.fullmatch(text)
+    assert match is not None
     target = parse(f"SELECT * FROM {match[2]}")[0].find(exp.Table)
     query = parse(f"SELECT * FROM {match[3]} {match[4]}")[0]
     made = exp.Create(this=target, kind="TABLE", expression=query, exists=bool(match[1]))
