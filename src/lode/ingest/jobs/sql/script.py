@@ -351,10 +351,8 @@ class Script:
         if into is None:
             self._run(trees[0])
         else:
-            targets = parse(f"SELECT {parts.source(into + 1, end if using is None else using)}")[
-                0
-            ].expressions
-            self._into([each.name for each in targets], trees[0])
+            targets = parts.source(into + 1, end if using is None else using)
+            self._into([each.name for each in parse(f"SELECT {targets}")[0].expressions], trees[0])
         for number in range(len(given)):
             self._session.sql.forget(self._variables.pop(f"using${number}"))
 
@@ -371,7 +369,8 @@ class Script:
             raise QueryError("EXECUTE IMMEDIATE … INTO needs a query of at most one row")
         if rows.num_columns != len(names):
             raise QueryError(
-                f"EXECUTE IMMEDIATE … INTO has {len(names)} variables, the query has {rows.num_columns} columns"
+                f"EXECUTE IMMEDIATE … INTO has {len(names)} variables, "
+                f"the query has {rows.num_columns} columns"
             )
         for number, name in enumerate(names):
             self._session.names.temporary["for$row"] = rows.select([number]).rename_columns(["v"])
