@@ -19,6 +19,7 @@ from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
 from lode.sql.messages import as_query_error
 from lode.sql.parser import parse
+from lode.sql.partition_filter import check_partition_filter
 from lode.sql.rewrite import Functions, name_columns, replace_table, sources
 from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted
 from lode.sql.workers import RemoteDatabase, WorkerLostError
@@ -56,6 +57,8 @@ class Source:
         bytes: The estimated size of the rows by column, for the bytes that a query processes.
         pseudo: Expressions of columns that ``SELECT *`` does not have, by name.
         query: The query of a view; it has no rows of its own.
+        filtered: Columns of which a query must filter one, as the table requires it.
+        name: The name of the table, for messages.
     """
 
     rows: Any
@@ -63,6 +66,8 @@ class Source:
     bytes: int = 0
     pseudo: dict[str, str] = field(default_factory=dict)
     query: str = ""
+    filtered: tuple[str, ...] = ()
+    name: str = ""
 
 
 @dataclass(slots=True)
@@ -90,6 +95,8 @@ class Engine:
         self._open_database = open_database
         self._database: Any = None
         self._tables = 0
+        # The tables that are bound now: views, and a table in the query of the last.
+        self._around: list[exp.Table] = []
         self.bytes_processed = 0
         # Tables and functions that the query itself has created, by their names in lower case.
         self.local: dict[str, tuple[str, pa.Schema]] = {}
@@ -143,9 +150,9 @@ class Engine:
         schemas: dict[str, pa.Schema] = {}
         arrays = {id(table) for table in tree.find_all(exp.Table) if is_array(table)}
         named = [each for each in sources(tree) if each is not changed and id(each) not in arrays]
-        bound = [self._bind(each, schemas) for each in named]
-        expand_arrays(tree, schemas)
         try:
+            bound = [self._bind(each, schemas) for each in named]
+            expand_arrays(tree, schemas)
             tree = Functions(self.functions, self.stored).inlined(tree)
             prefix = prefix_of(tree, bound if columns is None else [*bound, columns])
             widen(tree, prefix)
@@ -208,7 +215,13 @@ class Engine:
             name, schema = self.local[parts[0].lower()]
         else:
             source = self._resolver.table(parts, moment)
-            name, schema = self.view(source, hidden=_uses(table, source.pseudo)), source.schema
+            schema = source.schema
+            self._around.append(table)
+            try:
+                check_partition_filter(self._around, source.filtered, source.name)
+                name = self.view(source, hidden=_uses(table, source.pseudo))
+            finally:
+                self._around.pop()
         alias = table.args.get("alias")
         shown = alias.name if alias is not None and alias.name else table.name
         schemas[shown.lower()] = schema

@@ -444,6 +444,19 @@ def test_a_view_is_created_and_changed_by_the_client(client: bigquery.Client, fi
     assert ask(client, f"SELECT * FROM `{filled}_view`") == [{"top": 3}]
 
 
+def test_a_view_of_a_table_that_requires_a_filter(client: bigquery.Client, table: str) -> None:
+    ask(
+        client,
+        f"CREATE TABLE {table} (n INT64, day DATE) PARTITION BY day OPTIONS (require_partition_filter = TRUE)",
+    )
+    view = bigquery.Table(f"{table}_view")
+    view.view_query = f"SELECT * FROM `{table}`"
+    client.create_table(view)
+    assert ask(client, f"SELECT n FROM `{table}_view` WHERE day = '2026-01-01'") == []
+    found = refused(client, f"SELECT n FROM `{table}_view`")
+    assert "without a filter over column(s) 'day'" in found["message"]
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [

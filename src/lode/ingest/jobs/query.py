@@ -17,6 +17,7 @@ from lode.format.ids import shortened
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.paths import display_name
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
+from lode.ingest.jobs.job import VIEW
 from lode.ingest.jobs.sql import parameters
 from lode.ingest.jobs.sql.fit import fitted
 from lode.ingest.jobs.sql.script import Script
@@ -163,6 +164,7 @@ class QueryJobs:
                 ) as session,
             ):
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
+                session.names.requires_filters = job.payload is not VIEW
                 script = Script(session, settings["query"], named, positional, dry=dry)
                 outcome = script.run()
                 job.statistics = _statistics(outcome, dry=dry)

@@ -38,6 +38,7 @@ class CatalogTables:
         self.catalog = catalog
         self.project = project
         self.dataset = dataset
+        self.requires_filters = True
         # Tables that the query itself created, by their name in lower case.
         self.temporary: dict[str, pa.Table] = {}
         # Snapshots that a statement reads instead of the newest, by the dataset of the table.
@@ -137,15 +138,17 @@ class CatalogTables:
             return Source(None, definition.schema.arrow, query=definition.info["view"]["query"])
         schema = definition.schema.arrow
         pseudo = pseudo_columns(definition)
+        filtered = definition.filtered_columns if self.requires_filters else ()
+        required: Any = {"filtered": filtered, "name": definition.name.short}
         scan = self.pinned.get(definition.dataset_id) if as_of is None else None
         if scan is None:
             dataset = definition.open(self.catalog.store)
             head = _head(dataset, as_of)
             if head is None:
                 whole = pa.schema([*schema, pa.field(PARTITION_ID, pa.string())]) if pseudo else schema
-                return Source(narrow(whole).empty_table(), schema, 0, pseudo)
+                return Source(narrow(whole).empty_table(), schema, 0, pseudo, **required)
             scan = dataset.plan(as_of=head)
-        return Source(ScanRows(scan), schema, scan.size_bytes, pseudo)
+        return Source(ScanRows(scan), schema, scan.size_bytes, pseudo, **required)
 
     def _wildcard(self, name: TableName) -> Source:
         """All tables whose name begins alike, with the rest of their names as _TABLE_SUFFIX."""

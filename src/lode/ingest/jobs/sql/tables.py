@@ -19,6 +19,7 @@ from lode.ingest.types.arrow import from_arrow
 from lode.ingest.types.columns import Column, TableSchema
 from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.parser import parse
+from lode.sql.partition_filter import allow_unfiltered
 
 if TYPE_CHECKING:
     from lode.ingest.catalog.partitioning import Partitioning
@@ -117,7 +118,7 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     if clone is not None:
         copied = session.names.definition(session.names.name(tuple(part.name for part in clone.this.parts)))
         schema, partitioning = copied.schema, copied.partitioning
-        query = exp.select("*").from_(clone.this.copy())
+        query = allow_unfiltered(exp.select("*").from_(clone.this.copy()))
     if query is not None:
         if dry:
             outcome.schema = session.sql.schema(query)
@@ -225,7 +226,7 @@ def _create_view(
         return outcome
     if existing is not None and not tree.args.get("replace"):
         raise already_exists(name)
-    query = _qualified(session, tree.expression)
+    query = allow_unfiltered(_qualified(session, tree.expression))
     schema = from_arrow(session.sql.schema(query))
     outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
     outcome.schema, outcome.batches = schema.arrow, iter(())
@@ -492,7 +493,7 @@ def command(session: Context, tree: exp.Expression, dry: bool) -> Outcome:
     match = _COPY.fullmatch(text)
     assert match is not None
     target = parse(f"SELECT * FROM {match[2]}")[0].find(exp.Table)
-    query = parse(f"SELECT * FROM {match[3]} {match[4]}")[0]
+    query = allow_unfiltered(parse(f"SELECT * FROM {match[3]} {match[4]}")[0])
     made = exp.Create(this=target, kind="TABLE", expression=query, exists=bool(match[1]))
     outcome = create(session, made, dry)
     outcome.statement = (
