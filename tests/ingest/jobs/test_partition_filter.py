@@ -87,7 +87,7 @@ def test_a_filter_on_the_column_is_enough(engine: Engine, query: str) -> None:
 
 def test_changes_and_copies_of_the_table(engine: Engine) -> None:
     run(engine, "CREATE TABLE d.copied CLONE d.t")
-    assert select(engine, "SELECT COUNT(*) AS c FROM d.copied") == [{"c": 2}]
+    assert select(engine, "SELECT COUNT(*) AS c FROM d.copied WHERE day IS NOT NULL") == [{"c": 2}]
     assert run(engine, "UPDATE d.t SET n = 9 WHERE day = '2026-02-01'").updated == 0
     assert run(engine, "DELETE FROM d.t WHERE day = '2026-02-01'").deleted == 0
     merge = "MERGE d.t AS t USING d.u AS u ON t.day = u.day WHEN MATCHED THEN DELETE"

@@ -447,7 +447,7 @@ def test_a_view_is_created_and_changed_by_the_client(client: bigquery.Client, fi
 def test_a_view_of_a_table_that_requires_a_filter(client: bigquery.Client, table: str) -> None:
     ask(
         client,
-        f"CREATE TABLE {table} (n INT64, day DATE) PARTITION BY day OPTIONS (require_partition_filter = TRUE)",
+        f"CREATE TABLE {table} (n INT64, day DATE) PARTITION BY day OPTIONS (require_partition_filter=TRUE)",
     )
     view = bigquery.Table(f"{table}_view")
     view.view_query = f"SELECT * FROM `{table}`"

@@ -265,6 +265,41 @@ class Catalog:
 
         return self._tables.change(table_path(name), update)
 
+    def rename_table(self, name: TableName, wanted: TableName) -> TableDefinition:
+        """Give a table another name in its dataset. Its rows and snapshots stay where they are.
+
+        The table has both names for a moment, also if the server ends there: the same call then removes
+        the first one.
+        """
+        renamed = self.table(name, fresh=True)
+
+        def create(found: TableDefinition | DeletedTable | None) -> TableDefinition:
+            is_there = isinstance(found, TableDefinition) and self._holds(
+                self.dataset(dataset_of(wanted), fresh=True), found
+            )
+            if isinstance(found, TableDefinition) and is_there:
+                if found.dataset_id == renamed.dataset_id:
+                    return found
+                raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {display_name(wanted)}")
+            return msgspec.structs.replace(
+                renamed,
+                name=wanted,
+                generation=1 if found is None else found.generation + 1,
+                rows_in=renamed.dataset_id,
+                modified_ms=self._now_ms(),
+                etag=self._etag(),
+            )
+
+        check_table_name(wanted)
+        created = self._tables.change(table_path(wanted), create)
+        self._count_table(created)
+        try:
+            self.delete_table(name, etag=renamed.etag)
+        except Refused:
+            self.delete_table(wanted, etag=created.etag)  # changed meanwhile: the change must not be lost
+            raise
+        return created
+
     def delete_table(self, name: TableName, *, etag: str | None = None) -> None:
         """Delete a table; its snapshots stay on the store, and the library can still read them."""
 

@@ -59,6 +59,8 @@ class TableDefinition(
     generation: int = 1
     # Part of the name of the rows' dataset, if they were written before the table was stored.
     storage: str = ""
+    # The dataset of the rows of a table that was renamed.
+    rows_in: str = ""
     # The generation of its dataset: deleting the dataset deletes the table.
     dataset_generation: int = 1
     created_ms: int
@@ -68,6 +70,8 @@ class TableDefinition(
     @cached_property
     def dataset_id(self) -> str:
         """The dataset of the rows: ``project.dataset.table``, with ``.2`` added for the second generation."""
+        if self.rows_in:
+            return self.rows_in
         return dataset_id_of(self.name, self.generation) + (f".{self.storage}" if self.storage else "")
 
     @cached_property

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlglot import exp
 
 from lode.ingest.jobs.buckets import Buckets
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
@@ -91,6 +93,10 @@ class Context:
 
     def __exit__(self, *details: object) -> None:
         self.sql.__exit__(*details)
+
+    def evaluate(self, value: exp.Expression, kind: str) -> Any:
+        """The value of an expression of a statement, cast to a type."""
+        return self.sql.value(exp.cast(value.copy(), kind, dialect="bigquery"))[1]
 
     def write(
         self,

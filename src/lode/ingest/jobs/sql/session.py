@@ -39,7 +39,7 @@ class Session(Context):
         """Refuse a statement of a kind that is not supported."""
         match tree:
             case exp.Create() | exp.Drop() | exp.Alter() | exp.Command():
-                ddl.check(tree)
+                ddl.check(self, tree)
             case exp.Query() | exp.DML() | exp.TruncateTable() | exp.Export():
                 pass
             case _:
