@@ -58,7 +58,7 @@ def _conditions(table: exp.Table) -> Iterator[tuple[exp.Expression, str]]:
         node = node.parent
 
 
-def _filters(condition: exp.Expression, names: set[str], own: str) -> bool:
+def _filters(condition: exp.Expr, names: set[str], own: str) -> bool:
     if isinstance(condition, exp.And):
         return any(_filters(each, names, own) for each in condition.flatten())
     if isinstance(condition, exp.Or):
