@@ -36,7 +36,7 @@ from lode.sql.workers import Workers
 from lode.store.protocol import is_in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
@@ -101,13 +101,19 @@ class QueryJobs:
         engine: The tables, and in its settings what one query may use.
         properties: Reads the partitioning and the stored properties of a table from a configuration.
         buckets: Where EXPORT DATA writes.
+        jobs: The jobs of a project, for INFORMATION_SCHEMA.
     """
 
     durable = False
 
     def __init__(
-        self, engine: Engine, properties: Properties | None = None, buckets: Buckets | None = None
+        self,
+        engine: Engine,
+        properties: Properties | None = None,
+        buckets: Buckets | None = None,
+        jobs: Callable[[str], Sequence[Job]] = lambda _project: (),
     ) -> None:
+        self._jobs = jobs
         self._buckets = buckets
         self.workers = engine.settings.queries
         self._engine = engine
@@ -164,6 +170,7 @@ class QueryJobs:
                 ) as session,
             ):
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
+                session.names.jobs = self._jobs
                 session.names.requires_filters = job.payload is not VIEW
                 script = Script(session, settings["query"], named, positional, dry=dry)
                 outcome = script.run()

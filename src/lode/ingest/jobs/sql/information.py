@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
+from lode.ingest.jobs.sql.job_rows import VIEWS as JOB_VIEWS
+from lode.ingest.jobs.sql.job_rows import job_rows
 from lode.lazy import pa
 from lode.sql.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.jobs.job import Job
     from lode.ingest.types.columns import Column
 
     Rows = Callable[[Catalog, str, str | None], Iterator[tuple[Any, ...]]]
@@ -22,8 +25,17 @@ if TYPE_CHECKING:
 _MARK: Final = "INFORMATION_SCHEMA"
 
 
-def information(catalog: Catalog, own: str, parts: tuple[str, ...]) -> pa.Table | None:
-    """The table of INFORMATION_SCHEMA that a name means; None if it means another table."""
+def information(
+    catalog: Catalog, own: str, parts: tuple[str, ...], jobs: Callable[[str], Sequence[Job]]
+) -> pa.Table | None:
+    """The table of INFORMATION_SCHEMA that a name means; None if it means another table.
+
+    Args:
+        catalog: The tables.
+        own: The project of names without one.
+        parts: The name.
+        jobs: The jobs of a project.
+    """
     path = [piece for part in parts for piece in part.split(".")]
     upper = [piece.upper() for piece in path]
     if _MARK not in upper:
@@ -38,6 +50,8 @@ def information(catalog: Catalog, own: str, parts: tuple[str, ...]) -> pa.Table 
     elif before:
         dataset = before[-1]
         project = before[-2] if len(before) > 1 else project
+    if view in JOB_VIEWS and dataset is None:
+        return job_rows(jobs(project))
     if view not in VIEWS:
         where = ".".join([*before, _MARK, view])
         raise QueryError(
@@ -287,8 +301,17 @@ def _view_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[
             yield (*each.name, each.info["view"]["query"], None, "YES")
 
 
-def _no_rows(_catalog: Catalog, _project: str, _dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    return iter(())
+def _routine_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+    from lode.ingest.jobs.sql.routines import is_procedure, read_routine
+
+    names = [dataset] if dataset else [each.name.dataset for each in _datasets(catalog, project)]
+    for each in names:
+        for text in catalog.dataset(DatasetName(project, each)).routines.values():
+            made = read_routine(text)
+            name = (project, each, made.parts[-1])
+            kind = "PROCEDURE" if is_procedure(text) else "FUNCTION"
+            returns = made.returns.sql("bigquery") if made.returns is not None else None
+            yield (*name, *name, kind, returns, "SQL", made.body)
 
 
 _NAMES: Final = {"table_catalog": "text", "table_schema": "text", "table_name": "text"}
@@ -393,6 +416,6 @@ VIEWS: Final[dict[str, tuple[dict[str, str], Rows]]] = {
             "routine_body": "text",
             "routine_definition": "text",
         },
-        _no_rows,
+        _routine_rows,
     ),
 }
