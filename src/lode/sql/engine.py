@@ -20,8 +20,8 @@ from lode.sql.errors import LimitError, QueryError
 from lode.sql.messages import as_query_error
 from lode.sql.parser import parse
 from lode.sql.partition_filter import check_partition_filter
-from lode.sql.rewrite import Functions, name_columns, replace_table, sources
-from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted
+from lode.sql.rewrite import Functions, hide, name_columns, replace_table, sources
+from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted, text
 from lode.sql.workers import RemoteDatabase, WorkerLostError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from lode.sql.dml import Changes
 
 _MAX_VIEWS: Final = 200
+# The rest of a table's name, in queries of all tables whose names begin alike.
+WILDCARD: Final = "_TABLE_SUFFIX"
 _WATCH_SECONDS: Final = 0.1
 # What has not reacted to so many interrupts is stopped with its process.
 _MAX_INTERRUPTS: Final = 100
@@ -59,6 +61,7 @@ class Source:
         query: The query of a view; it has no rows of its own.
         filtered: Columns of which a query must filter one, as the table requires it.
         name: The name of the table, for messages.
+        parts: The tables that a wildcard means, by the rest of their names; it has no rows of its own.
     """
 
     rows: Any
@@ -68,6 +71,7 @@ class Source:
     query: str = ""
     filtered: tuple[str, ...] = ()
     name: str = ""
+    parts: tuple[tuple[str, Source], ...] = ()
 
 
 @dataclass(slots=True)
@@ -94,7 +98,7 @@ class Engine:
         self.limits = limits or Limits()
         self._open_database = open_database
         self._database: Any = None
-        self._tables = 0
+        self._tables = self._views = 0
         # The tables that are bound now: views, and a table in the query of the last.
         self._around: list[exp.Table] = []
         self.bytes_processed = 0
@@ -219,7 +223,10 @@ class Engine:
             self._around.append(table)
             try:
                 check_partition_filter(self._around, source.filtered, source.name)
-                name = self.view(source, hidden=_uses(table, source.pseudo))
+                hidden = _uses(table, source.pseudo)
+                name = self.view(source, hidden=hidden)
+                if hidden:
+                    hide(table, source.pseudo)
             finally:
                 self._around.pop()
         alias = table.args.get("alias")
@@ -232,8 +239,18 @@ class Engine:
         """Register the rows of a table; returns the name of its view."""
         name = f"table${self._tables}"
         self._tables += 1
+        if source.parts:
+            selects = [
+                f"SELECT {text(rest)} AS {quoted(WILDCARD)}, * FROM {quoted(self.view(part))}"
+                if hidden
+                else f"SELECT * FROM {quoted(self.view(part))}"
+                for rest, part in source.parts
+            ]
+            self._execute(f'CREATE TEMP VIEW "{name}" AS {" UNION ALL ".join(selects)}')
+            return name
         if source.query:
-            if self._tables > _MAX_VIEWS:
+            self._views += 1
+            if self._views > _MAX_VIEWS:
                 raise QueryError("The query has too many nested views.")
             self._execute(f'CREATE TEMP VIEW "{name}" AS {self.write(parse(source.query)[0])}')
             return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from lode.ingest.jobs.sql.information import information
 from lode.ingest.names import TableName, parse_table
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa
-from lode.sql.engine import Source
+from lode.sql.engine import WILDCARD, Source
 from lode.sql.errors import QueryError
 from lode.sql.numbered import narrow
 from lode.sql.parser import parse
@@ -162,7 +163,7 @@ class CatalogTables:
             for each in self.catalog.list_tables(
                 DatasetName(name.project, name.dataset), after="", limit=10_000
             )
-            if each.name.table.startswith(prefix)
+            if each.name.table.startswith(prefix) and each.kind == "TABLE"
         ]
         if not found:
             raise QueryError(
@@ -170,25 +171,21 @@ class CatalogTables:
             )
         newest = max(found, key=lambda each: each.created_ms)
         schema = newest.schema.arrow
-        tables = []
-        for each in found:
-            rows = each.open(self.catalog.store)
-            head = _head(rows, None)
-            if head is None:
-                continue
-            table = rows.plan(as_of=head).read().read_all()
-            columns = [
-                table.column(field.name).cast(field.type)
-                if field.name in table.schema.names
-                else pa.nulls(table.num_rows, field.type)
-                for field in schema
-            ]
-            made = pa.table(columns, schema=schema)
-            suffix = pa.array([each.name.table[len(prefix) :]] * table.num_rows, pa.string())
-            tables.append(made.append_column("_TABLE_SUFFIX", suffix))
-        whole = pa.schema([*schema, pa.field("_TABLE_SUFFIX", pa.string())])
-        joined = pa.concat_tables(tables).cast(narrow(whole)) if tables else narrow(whole).empty_table()
-        return Source(joined, schema, joined.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
+        parts = tuple(
+            (
+                each.name.table[len(prefix) :],
+                replace(self.source(each), schema=schema, pseudo={}, filtered=()),
+            )
+            for each in found
+        )
+        return Source(
+            None,
+            schema,
+            pseudo={WILDCARD: ""},
+            filtered=newest.filtered_columns if self.requires_filters else (),
+            name=f"{name.project}.{name.dataset}.{name.table}",
+            parts=parts,
+        )
 
 
 def is_procedure(text: str) -> bool:
