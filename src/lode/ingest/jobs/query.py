@@ -20,6 +20,8 @@ from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.job import VIEW
 from lode.ingest.jobs.sql import parameters
 from lode.ingest.jobs.sql.fit import fitted
+from lode.ingest.jobs.sql.job_rows import VIEWS as JOB_VIEWS
+from lode.ingest.jobs.sql.job_rows import job_rows
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session
 from lode.ingest.jobs.sql.turns import short_turns
@@ -170,7 +172,7 @@ class QueryJobs:
                 ) as session,
             ):
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
-                session.names.jobs = self._jobs
+                session.names.views |= dict.fromkeys(JOB_VIEWS, self._job_rows)
                 session.names.requires_filters = job.payload is not VIEW
                 script = Script(session, settings["query"], named, positional, dry=dry)
                 outcome = script.run()
@@ -181,6 +183,9 @@ class QueryJobs:
                     job.result = Rows(from_arrow(outcome.schema), None, None, 0)
         except QueryError as error:
             raise as_refusal(error) from None
+
+    def _job_rows(self, project: str, dataset: str | None) -> pa.Table | None:
+        return job_rows(self._jobs(project)) if dataset is None else None
 
     def close(self) -> None:
         """End the processes that compute queries."""

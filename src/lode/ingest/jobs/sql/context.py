@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from sqlglot import exp
@@ -11,6 +12,7 @@ from lode.ingest.jobs.buckets import Buckets
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql.fit import fitted
 from lode.ingest.jobs.sql.names import CatalogTables
+from lode.ingest.jobs.sql.routines import routine_rows
 from lode.ingest.jobs.tables import TableRef
 from lode.ingest.status import Code, Refused
 from lode.sql.database import Database
@@ -82,6 +84,7 @@ class Context:
         self.buckets = buckets or Buckets(None)
         self.tables = tables
         self.names = CatalogTables(tables.catalog, project, dataset)
+        self.names.views["ROUTINES"] = partial(routine_rows, tables.catalog)
         self.sql = Engine(self.names, limits, cancelled, open_database=open_database)
         self.sql.stored = self.names.function
         self._key = key

@@ -22,7 +22,9 @@ def job_rows(jobs: Sequence[Job]) -> pa.Table:
 
 
 def _schema() -> pa.Schema:
-    text, whole, moment = pa.string(), pa.int64(), pa.timestamp("us", "UTC")
+    text: Any = pa.string()
+    whole: Any = pa.int64()
+    moment: Any = pa.timestamp("us", "UTC")
     table = pa.struct([("project_id", text), ("dataset_id", text), ("table_id", text)])
     error = pa.struct([("reason", text), ("location", text), ("debug_info", text), ("message", text)])
     counts = pa.struct([(f"{name}_row_count", whole) for name in ("inserted", "deleted", "updated")])

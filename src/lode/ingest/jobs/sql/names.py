@@ -22,12 +22,11 @@ from lode.sql.rows import ScanRows
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Callable, Sequence
 
     from lode.dataset import Dataset
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
-    from lode.ingest.jobs.job import Job
+    from lode.ingest.jobs.sql.information import View
     from lode.read.scan import Scan
 
 _PROCEDURE: Final = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?PROCEDURE\b", re.IGNORECASE)
@@ -42,8 +41,8 @@ class CatalogTables:
         self.project = project
         self.dataset = dataset
         self.requires_filters = True
-        # The jobs of a project, for INFORMATION_SCHEMA.
-        self.jobs: Callable[[str], Sequence[Job]] = lambda _project: ()
+        # Views of INFORMATION_SCHEMA that others make.
+        self.views: dict[str, View] = {}
         # Tables that the query itself created, by their name in lower case.
         self.temporary: dict[str, pa.Table] = {}
         # Snapshots that a statement reads instead of the newest, by the dataset of the table.
@@ -75,7 +74,7 @@ class CatalogTables:
             rows = self.temporary[parts[0].lower()]
             return Source(rows, rows.schema, rows.nbytes)
         try:
-            found = information(self.catalog, self.project, parts, self.jobs)
+            found = information(self.catalog, self.project, parts, self.views)
         except Refused as refused:
             raise as_query_error(refused) from None
         if found is not None:
