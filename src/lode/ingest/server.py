@@ -84,7 +84,7 @@ class Server:
             if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
                 from lode.ingest.jobs.query import QueryJobs
 
-                queries = QueryJobs(self.engine, properties=table_properties, buckets=buckets)
+                queries = QueryJobs(self.engine, table_properties, buckets, self.jobs.list)
                 self.jobs.register("query", queries)
                 undo.callback(queries.close)
                 self._end_queries = queries.close

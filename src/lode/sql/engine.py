@@ -19,8 +19,9 @@ from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
 from lode.sql.messages import as_query_error
 from lode.sql.parser import parse
-from lode.sql.rewrite import Functions, name_columns, replace_table, sources
-from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted
+from lode.sql.partition_filter import check_partition_filter
+from lode.sql.rewrite import Functions, hide, name_columns, replace_table, sources
+from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted, text
 from lode.sql.workers import RemoteDatabase, WorkerLostError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from lode.sql.dml import Changes
 
 _MAX_VIEWS: Final = 200
+# The rest of a table's name, in queries of all tables whose names begin alike.
+WILDCARD: Final = "_TABLE_SUFFIX"
 _WATCH_SECONDS: Final = 0.1
 # What has not reacted to so many interrupts is stopped with its process.
 _MAX_INTERRUPTS: Final = 100
@@ -56,6 +59,9 @@ class Source:
         bytes: The estimated size of the rows by column, for the bytes that a query processes.
         pseudo: Expressions of columns that ``SELECT *`` does not have, by name.
         query: The query of a view; it has no rows of its own.
+        filtered: Columns of which a query must filter one, as the table requires it.
+        name: The name of the table, for messages.
+        parts: The tables that a wildcard means, by the rest of their names; it has no rows of its own.
     """
 
     rows: Any
@@ -63,6 +69,9 @@ class Source:
     bytes: int = 0
     pseudo: dict[str, str] = field(default_factory=dict)
     query: str = ""
+    filtered: tuple[str, ...] = ()
+    name: str = ""
+    parts: tuple[tuple[str, Source], ...] = ()
 
 
 @dataclass(slots=True)
@@ -89,7 +98,9 @@ class Engine:
         self.limits = limits or Limits()
         self._open_database = open_database
         self._database: Any = None
-        self._tables = 0
+        self._tables = self._views = 0
+        # The tables that are bound now: views, and a table in the query of the last.
+        self._around: list[exp.Table] = []
         self.bytes_processed = 0
         # Tables and functions that the query itself has created, by their names in lower case.
         self.local: dict[str, tuple[str, pa.Schema]] = {}
@@ -118,6 +129,18 @@ class Engine:
         if self._watch is not None:
             self._watch.ended.set()
 
+    def check_time(self) -> None:
+        """Raise if the time of the query is over, or if it was cancelled."""
+        if self._watch is not None and self._watch.is_late:
+            raise self._late()
+        if self._cancelled():
+            raise _stopped()
+
+    def _late(self) -> LimitError:
+        return LimitError(
+            f"Query exceeded the time limit of {self.limits.seconds:g} seconds", reason="timeout"
+        )
+
     def write(self, tree: exp.Expression) -> str:
         """A query as SQL of DuckDB. Its tables are registered."""
         tree = tree.copy()
@@ -131,9 +154,9 @@ class Engine:
         schemas: dict[str, pa.Schema] = {}
         arrays = {id(table) for table in tree.find_all(exp.Table) if is_array(table)}
         named = [each for each in sources(tree) if each is not changed and id(each) not in arrays]
-        bound = [self._bind(each, schemas) for each in named]
-        expand_arrays(tree, schemas)
         try:
+            bound = [self._bind(each, schemas) for each in named]
+            expand_arrays(tree, schemas)
             tree = Functions(self.functions, self.stored).inlined(tree)
             prefix = prefix_of(tree, bound if columns is None else [*bound, columns])
             widen(tree, prefix)
@@ -196,7 +219,16 @@ class Engine:
             name, schema = self.local[parts[0].lower()]
         else:
             source = self._resolver.table(parts, moment)
-            name, schema = self.view(source, hidden=_uses(table, source.pseudo)), source.schema
+            schema = source.schema
+            self._around.append(table)
+            try:
+                check_partition_filter(self._around, source.filtered, source.name)
+                hidden = _uses(table, source.pseudo)
+                name = self.view(source, hidden=hidden)
+                if hidden:
+                    hide(table, source.pseudo)
+            finally:
+                self._around.pop()
         alias = table.args.get("alias")
         shown = alias.name if alias is not None and alias.name else table.name
         schemas[shown.lower()] = schema
@@ -207,8 +239,18 @@ class Engine:
         """Register the rows of a table; returns the name of its view."""
         name = f"table${self._tables}"
         self._tables += 1
+        if source.parts:
+            selects = [
+                f"SELECT {text(rest)} AS {quoted(WILDCARD)}, * FROM {quoted(self.view(part))}"
+                if hidden
+                else f"SELECT * FROM {quoted(self.view(part))}"
+                for rest, part in source.parts
+            ]
+            self._execute(f'CREATE TEMP VIEW "{name}" AS {" UNION ALL ".join(selects)}')
+            return name
         if source.query:
-            if self._tables > _MAX_VIEWS:
+            self._views += 1
+            if self._views > _MAX_VIEWS:
                 raise QueryError("The query has too many nested views.")
             self._execute(f'CREATE TEMP VIEW "{name}" AS {self.write(parse(source.query)[0])}')
             return name
@@ -348,13 +390,9 @@ class Engine:
             lost = isinstance(error, WorkerLostError)
             stopped = lost or error.kind == "InterruptException"
             if stopped and self._watch is not None and self._watch.is_late:
-                raise LimitError(
-                    f"Query exceeded the time limit of {self.limits.seconds:g} seconds", reason="timeout"
-                ) from None
+                raise self._late() from None
             if stopped and (not lost or self._cancelled()):
-                raise QueryError(
-                    "Job execution was cancelled: User requested cancellation", reason="stopped"
-                ) from None
+                raise _stopped() from None
             if lost:
                 raise QueryError(str(error), reason="backendError", location="") from None
             if error.kind == "OutOfMemoryException":
@@ -399,6 +437,10 @@ class _Writer(Generator):
             joins = "".join(self.sql(each) for each in expression.args.get("joins") or ())
             return made + joins
         return str(super().subquery_sql(expression, sep))
+
+
+def _stopped() -> QueryError:
+    return QueryError("Job execution was cancelled: User requested cancellation", reason="stopped")
 
 
 def _cast(name: str, given: Any, wanted: pa.Field[Any]) -> str:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from lode.sql.dialect import LakeSql
-from lode.sql.errors import QueryError
+from lode.sql.errors import QueryError, UnsupportedError
 
 MAX_QUERY_CHARS: Final = 1 << 20
 # As the service has it.
@@ -32,14 +32,17 @@ def parse(query: str) -> list[exp.Expression]:
     except RecursionError:
         raise QueryError("The query is nested too deep: write it with fewer levels.") from None
     for each in made:
-        _check_size(each)
+        _check_tree(each)
     return made
 
 
-def _check_size(tree: exp.Expression) -> None:
+def _check_tree(tree: exp.Expression) -> None:
+    """Refuse a tree that is too large, or with a part that DuckDB would compute in another way."""
     level = [tree]
     for _ in range(MAX_DEPTH * 3):
         for node in level:
+            if isinstance(node, exp.TableSample):
+                raise UnsupportedError("TABLESAMPLE")
             if isinstance(node, exp.Select) and len(node.expressions) > MAX_COLUMNS:
                 raise QueryError(
                     f"Too many columns: a SELECT has {len(node.expressions):,}, the most is {MAX_COLUMNS:,}."

@@ -10,7 +10,7 @@ from lode.sql.dialect import position
 from lode.sql.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _MAX_CALLS: Final = 32
 _MAX_NODES: Final = 50_000
@@ -82,6 +82,19 @@ def bind_parameters(
                 f"Query parameter number {number + 1} is not defined: the query has more question marks"
             )
         mark.replace(positional[number].copy())
+
+
+def hide(table: exp.Table, names: Iterable[str]) -> None:
+    """Leave columns of a table out of ``*`` and ``t.*`` of its query."""
+    select = table.find_ancestor(exp.Select)
+    for each in select.expressions if select is not None else ():
+        star = each.this if isinstance(each, exp.Column) else each
+        own = not isinstance(each, exp.Column) or each.table.lower() == table.alias_or_name.lower()
+        if isinstance(star, exp.Star) and own:
+            left_out = list(star.args.get("except_") or ())
+            known = {column.name.lower() for column in left_out}
+            left_out += [exp.to_identifier(name, quoted=True) for name in names if name.lower() not in known]
+            star.set("except_", left_out)
 
 
 def replace_table(table: exp.Table, name: str, shown: str) -> None:

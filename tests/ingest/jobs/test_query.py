@@ -310,6 +310,42 @@ def test_information_schema_lists_tables_columns_and_options(client: bigquery.Cl
 # -- refusals -----------------------------------------------------------------------------------------------
 
 
+def test_information_schema_lists_jobs(client: bigquery.Client, filled: str) -> None:
+    config = bigquery.QueryJobConfig(labels={"a": "b"})
+    done = client.query(f"DELETE FROM `{filled}` WHERE id = 1", job_config=config)
+    done.result()
+    failed = client.query("SELECT 1 / 0 AS x")
+    with pytest.raises(GoogleAPICallError):
+        failed.result()
+    query = """SELECT job_id, statement_type, state, error_result.reason AS reason, labels,
+        dml_statistics.deleted_row_count AS deleted, query, end_time >= creation_time AS ordered
+        FROM {} WHERE job_id = @id"""
+    for view in ("`region-us`.INFORMATION_SCHEMA.JOBS", "p.`region-us`.INFORMATION_SCHEMA.JOBS_BY_PROJECT"):
+        found = []
+        for job in (done, failed):
+            id = bigquery.ScalarQueryParameter("id", "STRING", job.job_id)
+            found += ask(client, query.format(view), query_parameters=[id])
+        assert [each["statement_type"] for each in found] == ["DELETE", "SELECT"]
+        assert [each["reason"] for each in found] == [None, "invalidQuery"]
+        assert [each["deleted"] for each in found] == [1, None]
+        assert [each["state"] for each in found] == ["DONE", "DONE"]
+        assert found[0]["labels"] == [{"key": "a", "value": "b"}]
+        assert found[1]["query"] == "SELECT 1 / 0 AS x"
+        assert found[0]["ordered"] is True
+    assert refused(client, "SELECT 1 FROM d.INFORMATION_SCHEMA.JOBS")["reason"] == "notFound"
+
+
+def test_information_schema_lists_routines(client: bigquery.Client) -> None:
+    ask(client, "CREATE OR REPLACE FUNCTION d.twice_listed(x INT64) RETURNS INT64 AS (x * 2)")
+    ask(client, "CREATE OR REPLACE PROCEDURE d.listed(x INT64) BEGIN SELECT x; END")
+    query = """SELECT routine_name, routine_type, data_type, routine_definition
+        FROM d.INFORMATION_SCHEMA.ROUTINES WHERE routine_name LIKE '%listed' ORDER BY routine_name"""
+    assert [tuple(row.values()) for row in ask(client, query)] == [
+        ("listed", "PROCEDURE", None, "BEGIN SELECT x; END"),
+        ("twice_listed", "FUNCTION", "INT64", "x * 2"),
+    ]
+
+
 def test_errors_have_the_reason_and_the_status_of_the_service(client: bigquery.Client, table: str) -> None:
     missing = refused(client, f"SELECT * FROM `{table}`")
     assert (missing["http"], missing["reason"]) == (404, "notFound")
@@ -442,6 +478,19 @@ def test_a_view_is_created_and_changed_by_the_client(client: bigquery.Client, fi
     changed.labels = {"a": "b"}
     assert client.update_table(changed, ["labels"]).view_query == made.view_query
     assert ask(client, f"SELECT * FROM `{filled}_view`") == [{"top": 3}]
+
+
+def test_a_view_of_a_table_that_requires_a_filter(client: bigquery.Client, table: str) -> None:
+    ask(
+        client,
+        f"CREATE TABLE {table} (n INT64, day DATE) PARTITION BY day OPTIONS (require_partition_filter=TRUE)",
+    )
+    view = bigquery.Table(f"{table}_view")
+    view.view_query = f"SELECT * FROM `{table}`"
+    client.create_table(view)
+    assert ask(client, f"SELECT n FROM `{table}_view` WHERE day = '2026-01-01'") == []
+    found = refused(client, f"SELECT n FROM `{table}_view`")
+    assert "without a filter over column(s) 'day'" in found["message"]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from lode.ingest.jobs.job import Job
 from lode.ingest.jobs.query import QueryJobs
 from lode.ingest.names import TableName
 from lode.ingest.status import Code, Refused
+from lode.ingest.types.columns import Column, TableSchema
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import StoreWrapper
 from support.crashes import crashed_at_each_call
@@ -198,6 +199,54 @@ def test_a_new_table_appears_with_its_rows_and_a_crash_leaves_it_whole_or_absent
         assert run(engine, creation, key="the job").ddl_operation in ("CREATE", "REPLACE")
         engine.close()
         assert made(store) == ["new"]
+
+
+def query_job(engine: Engine, disposition: str) -> None:
+    settings: dict[str, Any] = {
+        "query": "SELECT 'new' AS s",
+        "destinationTable": {"projectId": "p", "datasetId": "d", "tableId": "made"},
+        "writeDisposition": disposition,
+    }
+    QueryJobs(engine).run(Job("p", "the job", "US", {"query": settings}, "query"))
+
+
+@pytest.mark.parametrize("disposition", ["WRITE_APPEND", "WRITE_TRUNCATE", "WRITE_EMPTY"])
+def test_a_table_that_a_job_creates_appears_with_its_rows(
+    disposition: str, lake: MemoryStore, tmp_path: Path
+) -> None:
+    act = job_on(tmp_path / "state", lambda engine: query_job(engine, disposition))
+    for store in crashed_at_each_call(lake, act, "after"):
+        assert made(store) in (None, ["new"])
+        engine = engine_on(store, tmp_path / "again")
+        query_job(engine, disposition)
+        assert made(store) == ["new"]
+        # Rows of an attempt that ended early belong to no table.
+        run(engine, "DROP TABLE d.made; CREATE TABLE d.made (s STRING)")
+        assert made(store) == []
+        engine.close()
+
+
+def test_a_job_that_creates_a_table_appends_if_another_was_first(lake: MemoryStore, tmp_path: Path) -> None:
+    class Rival(StoreWrapper):
+        """Another server creates the table when the job has reserved its name."""
+
+        done = False
+
+        def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+            if path.endswith("/latest") and method == "compare_and_swap" and not self.done:
+                self.done = True
+                Catalog(lake).create_table(MADE, TableSchema((Column("s", "STRING"),)))
+            return call()
+
+    engine = engine_on(Rival(lake), tmp_path / "state")
+    with pytest.raises(
+        Refused, match="Other writers have changed"
+    ):  # the rows of a query can be read only once
+        query_job(engine, "WRITE_APPEND")
+    assert made(lake) == []
+    query_job(engine, "WRITE_APPEND")
+    assert made(lake) == ["new"]
+    engine.close()
 
 
 def test_a_repeated_replacement_keeps_the_rows_that_came_after_it(engine: Engine, lake: MemoryStore) -> None:

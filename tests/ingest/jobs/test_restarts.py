@@ -10,7 +10,8 @@ from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
-import lode
+from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.names import TableName
 from lode.testing.plugin import LodeServer
 from support.ingest.processes import ServerProcess
 
@@ -54,7 +55,10 @@ def test_a_load_that_was_killed_is_loaded_once_by_the_same_job_id(tmp_path: Path
                 job = client.get_job("once")
             job.result()
             assert job.output_rows == ROWS
-    ids = lode.Dataset("p.d.t", root).scan().read_all()["id"].to_pylist()
+    catalog = Catalog(root)
+    # Of the second generation, if the first attempt had reserved its name.
+    table = catalog.table(TableName("p", "d", "t"))
+    ids = table.open(catalog.store).scan().read_all()["id"].to_pylist()
     assert len(ids) == ROWS
     assert set(ids) == set(range(ROWS))
 

@@ -205,6 +205,16 @@ def test_the_size_of_a_file_cannot_change(web: Http, table: str) -> None:
     assert "100 bytes in all" in refused(web.put(session, DATA, f"bytes 0-{len(DATA) - 1}/{len(DATA)}"), 400)
 
 
+def test_a_size_that_is_refused_is_forgotten(web: Http, table: str, rows: Rows) -> None:
+    session = web.begin(table)
+    web.put(session, DATA[:8], "bytes 0-7/*")
+    assert "more than 5" in refused(web.put(session, b"", "bytes */5"), 400)
+    refused(web.put(session, DATA[8:], f"bytes 9-{len(DATA)}/{len(DATA) + 1}"), 400)
+    _, _, job = web.put(session, DATA[8:], f"bytes 8-{len(DATA) - 1}/{len(DATA)}")
+    assert web.wait(job) == {"state": "DONE"}
+    assert len(rows(table)) == 2
+
+
 def test_more_bytes_than_declared_are_refused(web: Http, table: str) -> None:
     session = web.begin(table)
     chunks = iter([b"12345", b"67890"])

@@ -140,18 +140,30 @@ class Catalog:
         create = self._creation(name, schema, partitioning, info, apart=apart)
         return create(self._tables.read(table_path(name), fresh=True))
 
-    def publish_table(self, wanted: TableDefinition) -> TableDefinition:
-        """Store a draft of a table with its rows, in one step.
+    def reserve_table(self, wanted: TableDefinition) -> None:
+        """Let nobody else use the dataset of a draft: the next table of this name has another generation.
 
         Raises:
             Refused: FAILED_PRECONDITION if a table of that name was created, or its dataset deleted, since.
         """
 
+        def reserve(found: TableDefinition | DeletedTable | None) -> DeletedTable:
+            self._check_next(found, wanted)
+            return DeletedTable(
+                name=wanted.name,
+                version=1 if found is None else found.version + 1,
+                generation=wanted.generation,
+                deleted_ms=self._now_ms(),
+                etag=wanted.etag,
+            )
+
+        self._tables.change(table_path(wanted.name), reserve)
+
+    def publish_table(self, wanted: TableDefinition) -> TableDefinition:
+        """Store a draft of a table with its rows, in one step; the errors are those of ``reserve_table``."""
+
         def create(found: TableDefinition | DeletedTable | None) -> TableDefinition:
-            dataset = self.dataset(dataset_of(wanted.name), fresh=True)
-            generation = 1 if found is None else found.generation + 1
-            if (generation, dataset.generation) != (wanted.generation, wanted.dataset_generation):
-                raise Refused(Code.FAILED_PRECONDITION, f"{display_name(wanted.name)} was created meanwhile.")
+            self._check_next(found, wanted)
             return wanted
 
         created = self._tables.change(table_path(wanted.name), create)
@@ -264,6 +276,41 @@ class Catalog:
             )
 
         return self._tables.change(table_path(name), update)
+
+    def rename_table(self, name: TableName, wanted: TableName) -> TableDefinition:
+        """Give a table another name in its dataset. Its rows and snapshots stay where they are.
+
+        The table has both names for a moment, also if the server ends there: the same call then removes
+        the first one.
+        """
+        renamed = self.table(name, fresh=True)
+
+        def create(found: TableDefinition | DeletedTable | None) -> TableDefinition:
+            is_there = isinstance(found, TableDefinition) and self._holds(
+                self.dataset(dataset_of(wanted), fresh=True), found
+            )
+            if isinstance(found, TableDefinition) and is_there:
+                if found.dataset_id == renamed.dataset_id:
+                    return found
+                raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {display_name(wanted)}")
+            return msgspec.structs.replace(
+                renamed,
+                name=wanted,
+                generation=1 if found is None else found.generation + 1,
+                rows_in=renamed.dataset_id,
+                modified_ms=self._now_ms(),
+                etag=self._etag(),
+            )
+
+        check_table_name(wanted)
+        created = self._tables.change(table_path(wanted), create)
+        self._count_table(created)
+        try:
+            self.delete_table(name, etag=renamed.etag)
+        except Refused:
+            self.delete_table(wanted, etag=created.etag)  # changed meanwhile: the change must not be lost
+            raise
+        return created
 
     def delete_table(self, name: TableName, *, etag: str | None = None) -> None:
         """Delete a table; its snapshots stay on the store, and the library can still read them."""
@@ -406,6 +453,15 @@ class Catalog:
             raise no_table(name)
         _check_etag(found.etag, etag)
         return found
+
+    def _check_next(self, found: TableDefinition | DeletedTable | None, wanted: TableDefinition) -> None:
+        """Refuse a draft that is not the next table of its name any more."""
+        dataset = self.dataset(dataset_of(wanted.name), fresh=True)
+        generation = 1 if found is None else found.generation + 1
+        if isinstance(found, DeletedTable) and found.etag == wanted.etag:
+            generation = found.generation  # reserved for it
+        if (generation, dataset.generation) != (wanted.generation, wanted.dataset_generation):
+            raise Refused(Code.FAILED_PRECONDITION, f"{display_name(wanted.name)} was created meanwhile.")
 
     def _count_table(self, table: TableDefinition) -> None:
         """Change the dataset's counter, so that a concurrent deletion of the empty dataset fails."""

@@ -12,7 +12,7 @@ from lode.dataset import Dataset
 from lode.errors import ComponentMismatchError, InvalidOptionError, SchemaViolationError
 from lode.evolution import adopt, evolve, include, united
 from lode.ingest.catalog.partition_times import COLUMNS as PARTITION_TIMES
-from lode.ingest.catalog.partition_times import by_arrival
+from lode.ingest.catalog.partition_times import PARTITION_DATE, PARTITION_TIME, by_arrival
 from lode.ingest.catalog.partitioning import (
     PARTITION_ID,
     Partitioning,
@@ -59,6 +59,8 @@ class TableDefinition(
     generation: int = 1
     # Part of the name of the rows' dataset, if they were written before the table was stored.
     storage: str = ""
+    # The dataset of the rows of a table that was renamed.
+    rows_in: str = ""
     # The generation of its dataset: deleting the dataset deletes the table.
     dataset_generation: int = 1
     created_ms: int
@@ -68,6 +70,8 @@ class TableDefinition(
     @cached_property
     def dataset_id(self) -> str:
         """The dataset of the rows: ``project.dataset.table``, with ``.2`` added for the second generation."""
+        if self.rows_in:
+            return self.rows_in
         return dataset_id_of(self.name, self.generation) + (f".{self.storage}" if self.storage else "")
 
     @cached_property
@@ -119,6 +123,15 @@ class TableDefinition(
         # A job that replaced all rows and columns may have removed one of the key.
         found = [self.schema.columns[position].name for position in positions if position is not None]
         return tuple(found) if len(found) == len(positions) else ()
+
+    @property
+    def filtered_columns(self) -> tuple[str, ...]:
+        """The columns of which every read must filter one; none if that is not required."""
+        if self.partitioning is None or not self.info.get("requirePartitionFilter"):
+            return ()
+        if self.partitioning.column:
+            return (self.partitioning.column,)
+        return (PARTITION_DATE, PARTITION_TIME)
 
     @cached_property
     def expires_ms(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -103,7 +104,7 @@ class Destination:
 
         Readers see the table as it was before or as it is after. If all rows are replaced and the columns
         change, the rows are written to a dataset of their own, which then takes the place of the table's in
-        one step. A draft of a new table that is ``apart`` appears with its rows.
+        one step. A new table appears with its rows.
 
         Args:
             commit: Who writes.
@@ -124,7 +125,8 @@ class Destination:
             if self.ref.partition:
                 check_partition(self.ref, wanted.partitioning)
             try:
-                if wanted.storage and (current is None or wanted.generation != current.generation):
+                is_draft = current is None or wanted.generation != current.generation
+                if is_draft and (wanted.storage or not wanted.open(self._engine.store).exists):
                     return self._replace(commit, current, wanted, rows)
                 return self._attempt(commit, current, wanted, rows, empty)
             except (ColumnRenamed, _Changed):
@@ -146,7 +148,7 @@ class Destination:
         wanted: TableDefinition,
         rows: Callable[[TableDefinition], Iterable[pa.RecordBatch]],
     ) -> lode.Snapshot:
-        """Write the rows to the unused dataset of a draft, then make it the table, in place of another."""
+        """Write the rows to the unused dataset of a draft, then make it the table."""
         done = None if current is None else written_by(self._engine, commit.key, current)
         if done is not None:
             return done
@@ -154,6 +156,9 @@ class Destination:
         with self._transaction(dataset, commit, wanted.evolution(acknowledged=False), None) as transaction:
             self._stage(commit, wanted, transaction, rows(wanted))
             commit.check_cancelled()
+            if not wanted.storage:
+                with _changes():
+                    self._engine.catalog.reserve_table(wanted)
             try:
                 snapshot = transaction.commit()
             except CommitUnpublishedError:
@@ -164,15 +169,11 @@ class Destination:
                     Code.UNAVAILABLE,
                     f"The store of {self.ref.name.short} failed ({error}): start the job again.",
                 ) from error
-        try:
+        with _changes():
             if current is None:
                 self._engine.catalog.publish_table(wanted)
             else:
                 self._engine.catalog.replace_table(current, wanted)
-        except Refused as refused:
-            if refused.code in (Code.FAILED_PRECONDITION, Code.NOT_FOUND):
-                raise _Changed from refused
-            raise
         return snapshot
 
     def _transaction(
@@ -227,7 +228,7 @@ class Destination:
         return [path_of(self.ref, wanted.partitioning)]
 
     def _prepare(self, current: TableDefinition | None, wanted: TableDefinition) -> TableDefinition:
-        """Create the table, or add its new columns, when all rows are staged."""
+        """Add the new columns when all rows are staged. A dataset without a table becomes one."""
         catalog = self._engine.catalog
         if current is None:
             try:
@@ -326,6 +327,17 @@ def written_by(engine: Engine, key: tuple[str, str], table: TableDefinition) -> 
 
 class _Changed(Exception):  # noqa: N818, an outcome rather than an error
     """Another request created, deleted or changed the table meanwhile."""
+
+
+@contextmanager
+def _changes() -> Iterator[None]:
+    """Raise ``_Changed`` instead of a refusal because of another request."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.code in (Code.FAILED_PRECONDITION, Code.NOT_FOUND):
+            raise _Changed from refused
+        raise
 
 
 def _kept(now: TableDefinition, current: TableDefinition, wanted: TableDefinition) -> TableDefinition:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 State: TypeAlias = Literal["PENDING", "RUNNING", "DONE"]
 
+# The payload of a dry run of the query of a view: those who read the view filter its partitions.
+VIEW: Final = object()
 # A message may repeat input.
 _MAX_MESSAGE_CHARS: Final = 2000
 _MAX_ERRORS: Final = 100

@@ -17,8 +17,11 @@ from lode.format.ids import shortened
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.paths import display_name
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
+from lode.ingest.jobs.job import VIEW
 from lode.ingest.jobs.sql import parameters
 from lode.ingest.jobs.sql.fit import fitted
+from lode.ingest.jobs.sql.job_rows import VIEWS as JOB_VIEWS
+from lode.ingest.jobs.sql.job_rows import job_rows
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session
 from lode.ingest.jobs.sql.turns import short_turns
@@ -35,7 +38,7 @@ from lode.sql.workers import Workers
 from lode.store.protocol import is_in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
@@ -100,13 +103,19 @@ class QueryJobs:
         engine: The tables, and in its settings what one query may use.
         properties: Reads the partitioning and the stored properties of a table from a configuration.
         buckets: Where EXPORT DATA writes.
+        jobs: The jobs of a project, for INFORMATION_SCHEMA.
     """
 
     durable = False
 
     def __init__(
-        self, engine: Engine, properties: Properties | None = None, buckets: Buckets | None = None
+        self,
+        engine: Engine,
+        properties: Properties | None = None,
+        buckets: Buckets | None = None,
+        jobs: Callable[[str], Sequence[Job]] = lambda _project: (),
     ) -> None:
+        self._jobs = jobs
         self._buckets = buckets
         self.workers = engine.settings.queries
         self._engine = engine
@@ -163,6 +172,8 @@ class QueryJobs:
                 ) as session,
             ):
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
+                session.names.views |= dict.fromkeys(JOB_VIEWS, self._job_rows)
+                session.names.requires_filters = job.payload is not VIEW
                 script = Script(session, settings["query"], named, positional, dry=dry)
                 outcome = script.run()
                 job.statistics = _statistics(outcome, dry=dry)
@@ -172,6 +183,9 @@ class QueryJobs:
                     job.result = Rows(from_arrow(outcome.schema), None, None, 0)
         except QueryError as error:
             raise as_refusal(error) from None
+
+    def _job_rows(self, project: str, dataset: str | None) -> pa.Table | None:
+        return job_rows(self._jobs(project)) if dataset is None else None
 
     def close(self) -> None:
         """End the processes that compute queries."""

@@ -129,7 +129,7 @@ class Jobs:
         project: str,
         *,
         after: str = "",
-        limit: int,
+        limit: int | None = None,
         keep: Callable[[Job], bool] = lambda _job: True,
     ) -> list[Job]:
         """The jobs of a project, newest first, starting after the job ``after``."""

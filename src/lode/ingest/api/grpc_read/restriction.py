@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError
 from lode.filter import Filter, parse_filter
-from lode.ingest.catalog.partition_times import PARTITION_DATE, PARTITION_TIME
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
@@ -121,11 +120,8 @@ def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> 
         table: The table.
         columns: The columns of the restriction.
     """
-    partitioning = table.partitioning
-    if partitioning is None or not table.info.get("requirePartitionFilter"):
-        return
-    names = (partitioning.column,) if partitioning.column else (PARTITION_DATE, PARTITION_TIME)
-    if not any(name in columns for name in names):
+    names = table.filtered_columns
+    if names and not any(name in columns for name in names):
         shown = ", ".join(f"'{name}'" for name in names)
         raise invalid(
             f"request failed: Cannot query over table '{table.name.short}' without a filter over column(s) "

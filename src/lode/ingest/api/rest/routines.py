@@ -11,8 +11,8 @@ from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import RestCall, page_token
 from lode.ingest.jobs.query import as_refusal
 from lode.ingest.jobs.sql import routines
+from lode.ingest.jobs.sql.declared import column_of
 from lode.ingest.jobs.sql.names import is_procedure
-from lode.ingest.jobs.sql.tables import column_of
 from lode.ingest.status import Code, Refused, invalid
 from lode.sql.errors import QueryError
 

@@ -18,6 +18,7 @@ from lode.ingest.api.rest.resources import (
 )
 from lode.ingest.catalog.keys import check_keys
 from lode.ingest.catalog.partitioning import check_partitioning
+from lode.ingest.jobs.job import VIEW
 from lode.ingest.jobs.tables import TableRef, rows_of_partition
 from lode.ingest.status import invalid
 from lode.ingest.types.columns import Column, TableSchema
@@ -153,7 +154,7 @@ class TableMethods:
         if not isinstance(view, dict) or not isinstance(view.get("query"), str):
             raise invalid("Invalid value for view: it must be an object with a query.")
         settings = {"query": view["query"], "useLegacySql": view.get("useLegacySql") or False}
-        job = self._jobs.insert(call.project, {"query": settings, "dryRun": True})
+        job = self._jobs.insert(call.project, {"query": settings, "dryRun": True}, payload=VIEW)
         if job.statistics["query"]["statementType"] != "SELECT":
             raise invalid("Invalid value for view.query: it must be one SELECT.")
         return job.result.schema, settings

@@ -123,17 +123,16 @@ class UploadMethods:
         upload = session.upload
         if total is not None and session.total is not None and total != session.total:
             raise invalid(f"The upload has {session.total} bytes in all, not {total}: begin another.")
-        session.total = total if total is not None else session.total
+        total = session.total if total is None else total
         if start is not None:
-            await _append(request, upload, start, end, session.total)
-            if end is None and session.total is None:
-                session.total = upload.size
-        if session.total is None or upload.size < session.total:
+            await _append(request, upload, start, end, total)
+            if end is None and total is None:
+                total = upload.size
+        if total is not None and upload.size > total:
+            raise invalid(f"The upload has {upload.size} bytes already, more than {total}: begin another.")
+        session.total = total  # not of a request that is refused
+        if total is None or upload.size < total:
             return _incomplete(upload.size)
-        if upload.size > session.total:
-            raise invalid(
-                f"The upload has more bytes than the {session.total} that were declared: begin again."
-            )
         try:
             body = await run_in_threadpool(session.body.path.read_bytes)
             job = await run_in_threadpool(self._jobs.start, _call(request, parse_body(body)), upload)

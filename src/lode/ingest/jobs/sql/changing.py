@@ -34,6 +34,7 @@ from lode.sql.engine import Source
 from lode.sql.errors import QueryError
 from lode.sql.numbered import ROW, numbered_rows
 from lode.sql.parser import parse
+from lode.sql.partition_filter import check_partition_filter
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def change(session: Context, tree: exp.Expression, dry: bool) -> Outcome:
     if "view" in definition.info:
         raise QueryError(f"{kind} statement is not allowed on view {name_.short}", reason="invalid")
     outcome.table = name_
+    check_partition_filter([table], definition.filtered_columns, name_.short)
     statement = _Statement(session, tree, table)
     if dry:
         source = session.names.source(definition)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlglot import exp
 
 from lode.ingest.jobs.buckets import Buckets
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql.fit import fitted
 from lode.ingest.jobs.sql.names import CatalogTables
+from lode.ingest.jobs.sql.routines import routine_rows
 from lode.ingest.jobs.tables import TableRef
 from lode.ingest.status import Code, Refused
 from lode.sql.database import Database
@@ -80,6 +84,7 @@ class Context:
         self.buckets = buckets or Buckets(None)
         self.tables = tables
         self.names = CatalogTables(tables.catalog, project, dataset)
+        self.names.views["ROUTINES"] = partial(routine_rows, tables.catalog)
         self.sql = Engine(self.names, limits, cancelled, open_database=open_database)
         self.sql.stored = self.names.function
         self._key = key
@@ -91,6 +96,10 @@ class Context:
 
     def __exit__(self, *details: object) -> None:
         self.sql.__exit__(*details)
+
+    def evaluate(self, value: exp.Expression, kind: str) -> Any:
+        """The value of an expression of a statement, cast to a type."""
+        return self.sql.value(exp.cast(value.copy(), kind, dialect="bigquery"))[1]
 
     def write(
         self,

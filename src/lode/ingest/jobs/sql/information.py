@@ -11,19 +11,31 @@ from lode.lazy import pa
 from lode.sql.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.catalog.dataset import DatasetDefinition
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import Column
 
+    # The rows of a project, or of one of its datasets; None if the view does not exist there.
+    View = Callable[[str, str | None], pa.Table | None]
     Rows = Callable[[Catalog, str, str | None], Iterator[tuple[Any, ...]]]
 
 _MARK: Final = "INFORMATION_SCHEMA"
 
 
-def information(catalog: Catalog, own: str, parts: tuple[str, ...]) -> pa.Table | None:
-    """The table of INFORMATION_SCHEMA that a name means; None if it means another table."""
+def information(
+    catalog: Catalog, own: str, parts: tuple[str, ...], more: Mapping[str, View]
+) -> pa.Table | None:
+    """The table of INFORMATION_SCHEMA that a name means; None if it means another table.
+
+    Args:
+        catalog: The tables.
+        own: The project of names without one.
+        parts: The name.
+        more: Views that do not come from the definitions of tables.
+    """
     path = [piece for part in parts for piece in part.split(".")]
     upper = [piece.upper() for piece in path]
     if _MARK not in upper:
@@ -38,13 +50,20 @@ def information(catalog: Catalog, own: str, parts: tuple[str, ...]) -> pa.Table 
     elif before:
         dataset = before[-1]
         project = before[-2] if len(before) > 1 else project
+    made = more[view](project, dataset) if view in more else None
+    if made is not None:
+        return made
     if view not in VIEWS:
         where = ".".join([*before, _MARK, view])
         raise QueryError(
             f"Not found: Table {project}:{where} was not found in location US", reason="notFound", location=""
         )
     columns, rows = VIEWS[view]
-    found = list(rows(catalog, project, dataset))
+    return as_table(columns, list(rows(catalog, project, dataset)))
+
+
+def as_table(columns: Mapping[str, str], found: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Rows as a table, whose columns have the given names and types."""
     types = {
         "text": pa.string(),
         "int": pa.int64(),
@@ -58,7 +77,8 @@ def information(catalog: Catalog, own: str, parts: tuple[str, ...]) -> pa.Table 
     return pa.table(arrays, names=list(columns))
 
 
-def _datasets(catalog: Catalog, project: str) -> Iterator[Any]:
+def datasets(catalog: Catalog, project: str) -> Iterator[DatasetDefinition]:
+    """All datasets of a project that are not hidden."""
     after = ""
     while True:
         found = catalog.list_datasets(project, after=after, limit=1000, hidden=False)
@@ -69,7 +89,7 @@ def _datasets(catalog: Catalog, project: str) -> Iterator[Any]:
 
 
 def _tables(catalog: Catalog, project: str, dataset: str | None) -> Iterator[TableDefinition]:
-    names = [dataset] if dataset else [each.name.dataset for each in _datasets(catalog, project)]
+    names = [dataset] if dataset else [each.name.dataset for each in datasets(catalog, project)]
     for name in names:
         catalog.dataset(DatasetName(project, name))
         after = ""
@@ -82,7 +102,7 @@ def _tables(catalog: Catalog, project: str, dataset: str | None) -> Iterator[Tab
 
 
 def _schemata(catalog: Catalog, project: str, _dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    for each in _datasets(catalog, project):
+    for each in datasets(catalog, project):
         yield (
             project,
             each.name.dataset,
@@ -287,10 +307,6 @@ def _view_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[
             yield (*each.name, each.info["view"]["query"], None, "YES")
 
 
-def _no_rows(_catalog: Catalog, _project: str, _dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    return iter(())
-
-
 _NAMES: Final = {"table_catalog": "text", "table_schema": "text", "table_name": "text"}
 VIEWS: Final[dict[str, tuple[dict[str, str], Rows]]] = {
     "SCHEMATA": (
@@ -379,20 +395,5 @@ VIEWS: Final[dict[str, tuple[dict[str, str], Rows]]] = {
     "VIEWS": (
         {**_NAMES, "view_definition": "text", "check_option": "text", "use_standard_sql": "text"},
         _view_rows,
-    ),
-    "ROUTINES": (
-        {
-            "specific_catalog": "text",
-            "specific_schema": "text",
-            "specific_name": "text",
-            "routine_catalog": "text",
-            "routine_schema": "text",
-            "routine_name": "text",
-            "routine_type": "text",
-            "data_type": "text",
-            "routine_body": "text",
-            "routine_definition": "text",
-        },
-        _no_rows,
     ),
 }

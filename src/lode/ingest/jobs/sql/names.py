@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from lode.ingest.jobs.sql.information import information
 from lode.ingest.names import TableName, parse_table
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa
-from lode.sql.engine import Source
+from lode.sql.engine import WILDCARD, Source
 from lode.sql.errors import QueryError
 from lode.sql.numbered import narrow
 from lode.sql.parser import parse
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lode.dataset import Dataset
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.jobs.sql.information import View
     from lode.read.scan import Scan
 
 _PROCEDURE: Final = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?PROCEDURE\b", re.IGNORECASE)
@@ -38,6 +40,9 @@ class CatalogTables:
         self.catalog = catalog
         self.project = project
         self.dataset = dataset
+        self.requires_filters = True
+        # Views of INFORMATION_SCHEMA that others make.
+        self.views: dict[str, View] = {}
         # Tables that the query itself created, by their name in lower case.
         self.temporary: dict[str, pa.Table] = {}
         # Snapshots that a statement reads instead of the newest, by the dataset of the table.
@@ -69,7 +74,7 @@ class CatalogTables:
             rows = self.temporary[parts[0].lower()]
             return Source(rows, rows.schema, rows.nbytes)
         try:
-            found = information(self.catalog, self.project, parts)
+            found = information(self.catalog, self.project, parts, self.views)
         except Refused as refused:
             raise as_query_error(refused) from None
         if found is not None:
@@ -137,15 +142,17 @@ class CatalogTables:
             return Source(None, definition.schema.arrow, query=definition.info["view"]["query"])
         schema = definition.schema.arrow
         pseudo = pseudo_columns(definition)
+        filtered = definition.filtered_columns if self.requires_filters else ()
+        required: Any = {"filtered": filtered, "name": definition.name.short}
         scan = self.pinned.get(definition.dataset_id) if as_of is None else None
         if scan is None:
             dataset = definition.open(self.catalog.store)
             head = _head(dataset, as_of)
             if head is None:
                 whole = pa.schema([*schema, pa.field(PARTITION_ID, pa.string())]) if pseudo else schema
-                return Source(narrow(whole).empty_table(), schema, 0, pseudo)
+                return Source(narrow(whole).empty_table(), schema, 0, pseudo, **required)
             scan = dataset.plan(as_of=head)
-        return Source(ScanRows(scan), schema, scan.size_bytes, pseudo)
+        return Source(ScanRows(scan), schema, scan.size_bytes, pseudo, **required)
 
     def _wildcard(self, name: TableName) -> Source:
         """All tables whose name begins alike, with the rest of their names as _TABLE_SUFFIX."""
@@ -155,7 +162,7 @@ class CatalogTables:
             for each in self.catalog.list_tables(
                 DatasetName(name.project, name.dataset), after="", limit=10_000
             )
-            if each.name.table.startswith(prefix)
+            if each.name.table.startswith(prefix) and each.kind == "TABLE"
         ]
         if not found:
             raise QueryError(
@@ -163,25 +170,21 @@ class CatalogTables:
             )
         newest = max(found, key=lambda each: each.created_ms)
         schema = newest.schema.arrow
-        tables = []
-        for each in found:
-            rows = each.open(self.catalog.store)
-            head = _head(rows, None)
-            if head is None:
-                continue
-            table = rows.plan(as_of=head).read().read_all()
-            columns = [
-                table.column(field.name).cast(field.type)
-                if field.name in table.schema.names
-                else pa.nulls(table.num_rows, field.type)
-                for field in schema
-            ]
-            made = pa.table(columns, schema=schema)
-            suffix = pa.array([each.name.table[len(prefix) :]] * table.num_rows, pa.string())
-            tables.append(made.append_column("_TABLE_SUFFIX", suffix))
-        whole = pa.schema([*schema, pa.field("_TABLE_SUFFIX", pa.string())])
-        joined = pa.concat_tables(tables).cast(narrow(whole)) if tables else narrow(whole).empty_table()
-        return Source(joined, schema, joined.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
+        parts = tuple(
+            (
+                each.name.table[len(prefix) :],
+                replace(self.source(each), schema=schema, pseudo={}, filtered=()),
+            )
+            for each in found
+        )
+        return Source(
+            None,
+            schema,
+            pseudo={WILDCARD: ""},
+            filtered=newest.filtered_columns if self.requires_filters else (),
+            name=f"{name.project}.{name.dataset}.{name.table}",
+            parts=parts,
+        )
 
 
 def is_procedure(text: str) -> bool:

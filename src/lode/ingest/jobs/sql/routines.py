@@ -16,6 +16,7 @@ from sqlglot.errors import TokenError
 
 from lode.format.ids import shortened
 from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.jobs.sql.information import as_table, datasets
 from lode.ingest.jobs.sql.names import is_procedure
 from lode.ingest.status import Code, Refused
 from lode.sql.dialect import ScriptSql
@@ -23,6 +24,8 @@ from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.parser import parse
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.dataset import DatasetDefinition
     from lode.ingest.jobs.sql.names import CatalogTables
@@ -342,3 +345,27 @@ def remove(
     else:
         catalog.update_dataset(dataset, change)
     return done
+
+
+_COLUMNS: Final = dict.fromkeys(
+    [
+        *("specific_catalog", "specific_schema", "specific_name"),
+        *("routine_catalog", "routine_schema", "routine_name"),
+        *("routine_type", "data_type", "routine_body", "routine_definition"),
+    ],
+    "text",
+)
+
+
+def routine_rows(catalog: Catalog, project: str, dataset: str | None) -> pa.Table:
+    """INFORMATION_SCHEMA.ROUTINES."""
+    names = [dataset] if dataset else [each.name.dataset for each in datasets(catalog, project)]
+    found = []
+    for each in names:
+        for text in catalog.dataset(DatasetName(project, each)).routines.values():
+            made = read_routine(text)
+            name = (project, each, made.parts[-1])
+            kind = "PROCEDURE" if is_procedure(text) else "FUNCTION"
+            returns = made.returns.sql("bigquery") if made.returns is not None else None
+            found.append((*name, *name, kind, returns, "SQL", made.body))
+    return as_table(_COLUMNS, found)

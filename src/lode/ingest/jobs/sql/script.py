@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from lode.ingest.jobs.sql import routines
+from lode.ingest.jobs.sql.blocks import CLOSED, Blocks, parameter
 from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.names import is_procedure
-from lode.ingest.jobs.sql.routines import Routine, Token, read_routine, tokens
+from lode.ingest.jobs.sql.routines import Routine, read_routine
 from lode.lazy import pa
 from lode.sql.dialect import position
-from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.errors import LimitError, QueryError, UnsupportedError
 from lode.sql.parser import parse
 from lode.sql.rewrite import bind_parameters
 
@@ -45,7 +46,13 @@ _BLOCKS: Final = (
     "EXECUTE",
 )
 MAX_CALLS: Final = 50
-_UNSUPPORTED: Final = {"EXECUTE", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
+# Statements that a script runs in all, with rounds of loops: some compute nothing and never wait.
+MAX_STEPS: Final = 1_000_000
+_UNSUPPORTED: Final = ("LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK")
+_OWN: Final = (
+    *("DECLARE", "SET", "CALL", "RAISE", "ASSERT", "EXECUTE"),
+    *("BREAK", "LEAVE", "CONTINUE", "ITERATE", "RETURN"),
+)
 
 
 class _Break(Exception):  # noqa: N818, control flow of a script
@@ -92,21 +99,21 @@ class Script:
         # Shared with procedures: all temporary tables of a session have different names.
         self._assigned: Iterator[int] = caller._assigned if caller else itertools.count()
         self._outcomes: list[Outcome] = caller._outcomes if caller else []
-        self._tokens: list[Token] = []
+        self._steps: Iterator[int] = caller._steps if caller else itertools.count(1)
+        self._parts = Blocks(text)
         # The values of @@row_count and the like.
         self._system: dict[str, exp.Expression] = {"row_count": exp.Null(), "error.message": exp.Null()}
 
     def run(self) -> Outcome:
         """Run all statements. The outcome is that of the last one with rows, or of the only one."""
-        first = _first_word(self._text)
-        if first not in _BLOCKS and not is_procedure(self._text) and not _is_labelled(self._text):
+        if self._parts.is_one_statement and self._parts.word(0) not in _BLOCKS:
             trees = parse(self._text)
             if not trees:
                 raise QueryError("Syntax error: Unexpected end of script at [1:1]")
-            if len(trees) == 1:
-                self._bind(trees[0])
-                return self._session.run(trees[0], dry=self._dry)
-        self._tokens = tokens(self._text)
+            self._bind(trees[0])
+            return self._session.run(trees[0], dry=self._dry)
+        self._number_parameters()
+        self._check()
         if self._dry:
             return Outcome("SCRIPT")
         self._all()
@@ -121,22 +128,63 @@ class Script:
 
     def _all(self) -> None:
         try:
-            self._block(0, len(self._tokens))
+            self._block(0, len(self._parts))
         except _Return:
             pass
         except (_Break, _Continue):
             raise QueryError("BREAK and CONTINUE need a loop around them") from None
 
+    def _number_parameters(self) -> None:
+        """Name positional parameters: each statement is bound by itself."""
+        self._named |= {parameter(place): value for place, value in enumerate(self._positional)}
+
+    def _check(self) -> None:
+        """Refuse a script with a statement that cannot run, before any other has changed a table."""
+        parts, stop = self._parts, len(self._parts)
+        at = 0
+        while at < stop:
+            self._session.sql.check_time()
+            word, following = parts.word(at), parts.word(at + 1)
+            if word in (";", "ELSE", "LOOP", "REPEAT") or (
+                word == "BEGIN" and not _is_transaction(following)
+            ):
+                at += 1
+            elif word == "END":
+                at += 2 if following in CLOSED else 1
+            elif word == "EXCEPTION":
+                at += 4  # EXCEPTION WHEN ERROR THEN
+            elif word in ("IF", "ELSEIF", "CASE", "WHEN"):
+                at = parts.required(at + 1, stop, "THEN") + 1
+            elif word in ("WHILE", "FOR"):
+                at = parts.required(at + 1, stop, "DO") + 1
+            elif word == "UNTIL":
+                at = parts.required(at + 1, stop, "END")
+            elif word == "CREATE" and is_procedure(parts.source(at, min(at + 4, stop))):
+                at = self._after_procedure(at, stop)
+            else:
+                end = parts.end_of(at, stop)
+                self._check_statement(word, following, at, end)
+                at = end
+
+    def _check_statement(self, word: str, following: str, at: int, end: int) -> None:
+        if following == ":":
+            raise UnsupportedError("A label")
+        if word in _UNSUPPORTED or word == "BEGIN":
+            raise UnsupportedError(f"{word} TRANSACTION" if word in ("BEGIN", "COMMIT", "ROLLBACK") else word)
+        if word not in _OWN:
+            for tree in parse(self._parts.statement(at, end)):
+                self._session.check(tree)
+
     # -- procedures ----------------------------------------------------------------------------
 
     def _after_procedure(self, at: int, stop: int) -> int:
-        begin = self._find(at, stop, "BEGIN")
+        begin = self._parts.find(at, stop, "BEGIN")
         if begin is None:
             raise QueryError("Syntax error: the body of a procedure must be BEGIN … END")
-        return self._matching(begin, stop) + 1
+        return self._parts.matching(begin, stop) + 1
 
     def _create_procedure(self, at: int, end: int) -> Outcome:
-        text = self._source(at, end)
+        text = self._parts.source(at, end)
         made = read_routine(text)
         dataset, name = routines.place(self._session.names, made.parts)
         done = routines.store(
@@ -151,7 +199,7 @@ class Script:
 
     def _call(self, at: int, end: int) -> None:
         """CALL a procedure: its arguments are variables of its own."""
-        calls: Any = parse(f"SELECT {self._source(at + 1, end)}")[0].expressions
+        calls: Any = parse(f"SELECT {self._parts.source(at + 1, end)}")[0].expressions
         call = calls[0] if len(calls) == 1 else None
         inner = call.expression if isinstance(call, exp.Dot) else call
         if not isinstance(inner, exp.Anonymous):
@@ -197,7 +245,7 @@ class Script:
 
     def run_body(self) -> None:
         """Run the statements as the body of a procedure."""
-        self._tokens = tokens(self._text)
+        self._check()
         self._all()
 
     def value_of(self, name: str) -> exp.Expression:
@@ -216,61 +264,117 @@ class Script:
     def _block(self, start: int, stop: int) -> None:
         at = start
         while at < stop:
-            if self._tokens[at].upper == ";":
+            if self._parts.word(at) == ";":
                 at += 1
                 continue
             at = self._statement(at, stop)
 
     def _statement(self, at: int, stop: int) -> int:
         """Run the statement at a token; returns the token after it."""
-        word = self._tokens[at].upper if not self._tokens[at].quoted else ""
-        following = self._tokens[at + 1].upper if at + 1 < stop else ""
-        if word == "BEGIN" and following not in ("TRANSACTION", ";"):
+        word = self._parts.word(at)
+        self._step()
+        if word == "BEGIN":
             return self._begin(at, stop)
-        if word == "IF" and following != "EXISTS":
-            return self._if(at, stop)
+        if word in ("IF", "CASE"):
+            return self._choose(word, at, stop)
         if word in ("WHILE", "LOOP", "REPEAT", "FOR"):
             return self._loop(word, at, stop)
-        if word == "CREATE" and is_procedure(self._source(at, min(at + 4, stop))):
+        if word == "CREATE" and is_procedure(self._parts.source(at, min(at + 4, stop))):
             end = self._after_procedure(at, stop)
             self._outcomes.append(self._create_procedure(at, end))
             return end
-        end = self._end_of(at, stop)
-        if word in ("BREAK", "LEAVE"):
-            raise _Break
-        if word in ("CONTINUE", "ITERATE"):
-            raise _Continue
-        if word == "RETURN":
-            raise _Return
-        if word == "DECLARE":
-            self._declare(at, end)
-        elif word == "SET":
-            self._set(at, end)
-        elif word == "CALL":
-            self._call(at, end)
-        elif word == "RAISE":
-            self._raise(at, end)
-        elif word == "ASSERT":
-            self._assert(at, end)
-        elif following == ":":
-            raise UnsupportedError("A label")
-        elif word in _UNSUPPORTED or (word == "BEGIN" and following in ("TRANSACTION", ";")):
-            raise UnsupportedError(word if word != "BEGIN" else "BEGIN TRANSACTION")
-        else:
-            self._plain(at, end)
+        end = self._parts.end_of(at, stop)
+        match word:
+            case "BREAK" | "LEAVE":
+                raise _Break
+            case "CONTINUE" | "ITERATE":
+                raise _Continue
+            case "RETURN":
+                raise _Return
+            case "DECLARE":
+                self._declare(at, end)
+            case "SET":
+                self._set(at, end)
+            case "CALL":
+                self._call(at, end)
+            case "RAISE":
+                self._raise(at, end)
+            case "ASSERT":
+                self._assert(at, end)
+            case "EXECUTE":
+                self._execute(at, end)
+            case _:
+                for tree in parse(self._parts.statement(at, end)):
+                    self._bind(tree)
+                    self._run(self._with_variables(tree))
         return end
 
-    def _plain(self, at: int, end: int) -> None:
-        for tree in parse(self._source(at, end)):
-            self._bind(tree)
-            if len(self._outcomes) >= MAX_STATEMENTS:
-                raise QueryError(
-                    f"The script has run more than {MAX_STATEMENTS:,} statements", reason="invalid"
-                )
-            outcome = self._kept(self._session.run(self._with_variables(tree)))
-            self._outcomes.append(outcome)
-            if outcome.is_dml:
-                self._system["row_count"] = exp.Literal.number(outcome.affected)
+    def _step(self) -> None:
+        """End a script that is cancelled or late, also between two queries."""
+        self._session.sql.check_time()
+        if next(self._steps) > MAX_STEPS:
+            raise LimitError(f"The script has run more than {MAX_STEPS:,} statements and rounds of loops")
+
+    def _run(self, tree: exp.Expression) -> None:
+        if len(self._outcomes) >= MAX_STATEMENTS:
+            raise LimitError(f"The script has run more than {MAX_STATEMENTS:,} statements", reason="invalid")
+        outcome = self._kept(self._session.run(tree))
+        self._outcomes.append(outcome)
+        if outcome.is_dml:
+            self._system["row_count"] = exp.Literal.number(outcome.affected)
+
+    def _execute(self, at: int, end: int) -> None:
+        """EXECUTE IMMEDIATE: one statement that is the value of an expression. It sees no variables."""
+        parts = self._parts
+        if parts.word(at + 1) != "IMMEDIATE":
+            raise QueryError("Syntax error: Expected keyword IMMEDIATE")
+        into, using = parts.clause(at, end, "INTO"), parts.clause(at, end, "USING")
+        stop = min(each for each in (into, using, end) if each is not None)
+        text = self._value(parts.source(at + 2, stop))
+        trees = parse(text) if isinstance(text, str) else []
+        if len(trees) != 1:
+            raise QueryError("EXECUTE IMMEDIATE needs the text of one statement")
+        self._session.check(trees[0])
+        named: dict[str, exp.Expression] = {}
+        positional: list[exp.Expression] = []
+        given = parse(f"SELECT {parts.source(using + 1, end)}")[0].expressions if using is not None else []
+        for number, each in enumerate(given):
+            query = exp.select(exp.alias_(each.unalias().copy(), "v"))
+            self._bind(query)
+            self.assign(f"using${number}", query)
+            value = exp.Subquery(this=self.value_of(f"using${number}"))
+            if each.alias:
+                named[each.alias.lower()] = value
+            else:
+                positional.append(value)
+        bind_parameters(trees[0], named, positional)
+        if into is None:
+            self._run(trees[0])
+        else:
+            targets = parts.source(into + 1, end if using is None else using)
+            self._into([each.name for each in parse(f"SELECT {targets}")[0].expressions], trees[0])
+        for number in range(len(given)):
+            self._session.sql.forget(self._variables.pop(f"using${number}"))
+
+    def _into(self, names: list[str], query: exp.Expression) -> None:
+        """Give variables the values of the only row of a query, or NULL without one."""
+        for name in names:
+            if name.lower() not in self._variables:
+                raise QueryError(f"Undeclared variable: {name}")
+        if not isinstance(query, exp.Query):
+            raise QueryError("EXECUTE IMMEDIATE … INTO needs a query")
+        result = self._session.sql.run(query)
+        rows = pa.Table.from_batches(list(result.batches), result.schema)
+        if rows.num_rows > 1:
+            raise QueryError("EXECUTE IMMEDIATE … INTO needs a query of at most one row")
+        if rows.num_columns != len(names):
+            raise QueryError(
+                f"EXECUTE IMMEDIATE … INTO has {len(names)} variables, "
+                f"the query has {rows.num_columns} columns"
+            )
+        for number, name in enumerate(names):
+            self._session.names.temporary["for$row"] = rows.select([number]).rename_columns(["v"])
+            self.assign(name.lower(), parse("SELECT v FROM `for$row`")[0])
 
     def _kept(self, outcome: Outcome) -> Outcome:
         """Compute the rows now: a later statement may change what they are read from."""
@@ -281,14 +385,16 @@ class Script:
         return outcome
 
     def _begin(self, at: int, stop: int) -> int:
-        end = self._matching(at, stop)
+        end = self._parts.matching(at, stop)
         names = dict(self._variables)
-        handler = self._find(at + 1, end, "EXCEPTION")
+        handler = self._parts.find(at + 1, end, "EXCEPTION")
         body = end if handler is None else handler
         try:
             self._block(at + 1, body)
         except QueryError as error:
-            if handler is None:
+            # A script may not go on after its end.
+            is_final = isinstance(error, LimitError) or error.reason in ("stopped", "backendError")
+            if handler is None or is_final:
                 raise
             self._system["error.message"] = exp.Literal.string(str(error))
             # EXCEPTION WHEN ERROR THEN
@@ -297,50 +403,52 @@ class Script:
             self._variables = {name: self._variables[name] for name in names}
         return end + 1
 
-    def _if(self, at: int, stop: int) -> int:
-        end = self._matching(at, stop)
-        marks = [at, *self._marks(at + 1, end), end]
-        done = False
-        for mark, following in itertools.pairwise(marks):
-            if done:
-                break
-            word = self._tokens[mark].upper
+    def _choose(self, word: str, at: int, stop: int) -> int:
+        """IF and CASE: run the first block whose condition is true."""
+        parts = self._parts
+        end = parts.matching(at, stop)
+        marks = parts.marks(at + 1, end, "WHEN" if word == "CASE" else "ELSEIF", "ELSE")
+        if word == "IF":
+            marks = [at, *marks]
+        elif not marks:
+            raise QueryError("Syntax error: Expected keyword WHEN")
+        subject = parts.source(at + 1, marks[0]) if word == "CASE" else ""
+        for mark, following in itertools.pairwise([*marks, end]):
             begin = mark + 1
-            if word in ("IF", "ELSEIF"):
-                then = self._find(mark + 1, following, "THEN")
-                if then is None:
-                    raise QueryError("Syntax error: Expected keyword THEN")
-                if not self._is_true(mark + 1, then):
-                    continue
+            if parts.word(mark) != "ELSE":
+                then = parts.required(begin, following, "THEN")
+                condition = parts.source(begin, then)
                 begin = then + 1
+                if self._value(f"({subject}) = ({condition})" if subject else condition) is not True:
+                    continue
             self._block(begin, following)
-            done = True
+            break
         return end + 2  # END IF
 
     def _loop(self, word: str, at: int, stop: int) -> int:
-        end = self._matching(at, stop)
+        end = self._parts.matching(at, stop)
         begin = at + 1
         if word in ("WHILE", "FOR"):
-            do = self._find(at + 1, end, "DO")
-            if do is None:
-                raise QueryError("Syntax error: Expected keyword DO")
-            begin = do + 1
-        until = self._find(begin, end, "UNTIL") if word == "REPEAT" else None
+            begin = self._parts.required(at + 1, end, "DO") + 1
+        until = self._parts.find(begin, end, "UNTIL") if word == "REPEAT" else None
         for _ in self._rounds(word, at, begin):
+            self._step()
             try:
                 self._block(begin, until if until is not None else end)
             except _Break:
                 break
             except _Continue:
                 pass
-            if until is not None and self._is_true(until + 1, end):
+            if until is not None and self._value(self._parts.source(until + 1, end)) is True:
                 break
         return end + 2  # END WHILE
 
     def _rounds(self, word: str, at: int, begin: int) -> Iterator[None]:
         if word == "FOR":
-            name = self._tokens[at + 1].text
-            query = parse(self._source(at + 3, begin - 1).strip().removeprefix("(").removesuffix(")"))[0]
+            name = self._parts.name(at + 1)
+            query = parse(self._parts.source(at + 3, begin - 1).strip().removeprefix("(").removesuffix(")"))[
+                0
+            ]
             self._bind(query)
             result = self._session.sql.run(self._with_variables(query))
             rows = pa.Table.from_batches(list(result.batches), result.schema)
@@ -351,37 +459,34 @@ class Script:
                 yield
             return
         for _ in range(MAX_STATEMENTS):
-            if word == "WHILE" and not self._is_true(at + 1, begin - 1):
+            if word == "WHILE" and self._value(self._parts.source(at + 1, begin - 1)) is not True:
                 return
             yield
         raise QueryError(f"A loop of the script has run more than {MAX_STATEMENTS:,} times", reason="invalid")
 
-    def _is_true(self, at: int, end: int) -> bool:
-        condition = parse(f"SELECT {self._source(at, end)}")[0].expressions[0]
-        holder = exp.select(condition)
-        self._bind(holder)
-        _, value = self._session.sql.value(self._with_variables(holder).expressions[0])
-        return value is True
+    def _value(self, text: str) -> Any:
+        """The value of an expression."""
+        query = parse(f"SELECT {text}")[0]
+        self._bind(query)
+        _, value = self._session.sql.value(self._with_variables(query).expressions[0])
+        return value
 
     def _raise(self, at: int, end: int) -> None:
-        message = self._find(at, end, "MESSAGE")
+        message = self._parts.find(at, end, "MESSAGE")
         if message is None:
             raise QueryError("Unhandled exception in the script")
-        value = parse(f"SELECT {self._source(message + 2, end)}")[0]
-        self._bind(value)
-        _, text = self._session.sql.value(self._with_variables(value).expressions[0])
-        raise QueryError(str(text))
+        raise QueryError(str(self._value(self._parts.source(message + 2, end))))
 
     def _assert(self, at: int, end: int) -> None:
-        word = self._find(at + 1, end, "AS")
-        if not self._is_true(at + 1, end if word is None else word):
-            text = self._tokens[word + 1].text if word is not None and word + 1 < end else "Assertion failed"
+        word = self._parts.find(at + 1, end, "AS")
+        if self._value(self._parts.source(at + 1, end if word is None else word)) is not True:
+            text = self._parts.name(word + 1) if word is not None and word + 1 < end else "Assertion failed"
             raise QueryError(text)
 
     # -- variables -----------------------------------------------------------------------------
 
     def _declare(self, at: int, end: int) -> None:
-        tree = parse(self._source(at, end))[0]
+        tree = parse(self._parts.source(at, end))[0]
         if not isinstance(tree, exp.Declare):
             raise QueryError("Syntax error: a DECLARE needs names, and a type or a default")
         for item in tree.expressions:
@@ -389,12 +494,14 @@ class Script:
             value: exp.Expression = default.copy() if isinstance(default, exp.Expression) else exp.Null()
             if kind is not None:
                 value = exp.Cast(this=value, to=kind.copy())
+            query = exp.select(exp.alias_(value, "v"))
+            self._bind(query)
             for name in item.this if isinstance(item.this, list) else [item.this]:
                 self._variables.pop(name.name.lower(), None)
-                self.assign(name.name.lower(), exp.select(exp.alias_(value.copy(), "v")))
+                self.assign(name.name.lower(), query)
 
     def _set(self, at: int, end: int) -> None:
-        tree = parse(self._source(at, end))[0]
+        tree = parse(self._parts.source(at, end))[0]
         if not isinstance(tree, exp.Set):
             raise UnsupportedError("SET of this form")
         for item in tree.expressions:
@@ -485,96 +592,7 @@ class Script:
             return False
         return any(each.name.lower() == name for each in schema)
 
-    # -- tokens --------------------------------------------------------------------------------
 
-    def _source(self, at: int, end: int) -> str:
-        return self._text[self._tokens[at].start : self._tokens[end - 1].end] if end > at else ""
-
-    def _end_of(self, at: int, stop: int) -> int:
-        depth = 0
-        for number in range(at, stop):
-            upper = self._tokens[number].upper
-            depth += (upper == "(") - (upper == ")")
-            if upper == ";" and depth <= 0:
-                return number
-        return stop
-
-    def _matching(self, at: int, stop: int) -> int:
-        """The END of a block that begins at a token."""
-        depth = 0
-        number = at
-        while number < stop:
-            if self._opens(number, at):
-                depth += 1
-            elif self._tokens[number].upper == "END" and not self._tokens[number].quoted:
-                depth -= 1
-                if not depth:
-                    return number
-                following = self._tokens[number + 1].upper if number + 1 < stop else ""
-                if following in ("IF", "WHILE", "LOOP", "REPEAT", "FOR", "CASE"):
-                    number += 1
-            number += 1
-        raise QueryError("Syntax error: Unexpected end of script: a block has no END")
-
-    def _opens(self, number: int, first: int) -> bool:
-        token = self._tokens[number]
-        if token.quoted:
-            return False
-        if token.upper == "CASE":
-            return True
-        if token.upper not in ("BEGIN", "IF", "WHILE", "LOOP", "REPEAT", "FOR"):
-            return False
-        before = self._tokens[number - 1].upper if number else ";"
-        following = self._tokens[number + 1].upper if number + 1 < len(self._tokens) else ""
-        if (
-            token.upper == "IF"
-            and following in ("EXISTS", "NOT")
-            and before in ("TABLE", "VIEW", "SCHEMA", "COLUMN")
-        ):
-            return False
-        return number == first or before in (";", "BEGIN", "THEN", "ELSE", "DO", "LOOP", "REPEAT")
-
-    def _find(self, at: int, stop: int, word: str) -> int | None:
-        """A keyword of a block itself, not of the blocks inside."""
-        depth = 0
-        number = at
-        while number < stop:
-            token = self._tokens[number]
-            if not depth and token.upper == word and not token.quoted:
-                return number
-            if self._opens(number, -1):
-                depth += 1
-            elif token.upper == "END" and not token.quoted:
-                depth -= 1
-                following = self._tokens[number + 1].upper if number + 1 < stop else ""
-                if following in ("IF", "WHILE", "LOOP", "REPEAT", "FOR", "CASE"):
-                    number += 1
-            number += 1
-        return None
-
-    def _marks(self, at: int, stop: int) -> list[int]:
-        """The ELSEIF and ELSE of an IF."""
-        found = []
-        number = at
-        while number < stop:
-            marks = [
-                place
-                for place in (self._find(number, stop, "ELSEIF"), self._find(number, stop, "ELSE"))
-                if place is not None
-            ]
-            if not marks:
-                break
-            found.append(min(marks))
-            number = min(marks) + 1
-        return found
-
-
-def _first_word(text: str) -> str:
-    found = tokens(text)
-    return found[0].upper if found else ""
-
-
-def _is_labelled(text: str) -> bool:
-    """Whether a script begins with a label."""
-    found = tokens(text)
-    return len(found) > 1 and found[1].upper == ":"
+def _is_transaction(following: str) -> bool:
+    """Whether BEGIN begins a transaction and not a block, by the word after it."""
+    return following in ("TRANSACTION", ";", "")

@@ -25,6 +25,7 @@ class Session(Context):
 
     def run(self, tree: exp.Expression, *, dry: bool = False) -> Outcome:
         """Run one statement. A dry run only checks it."""
+        self.check(tree)
         self.number += 1
         self.sql.bytes_processed = 0
         try:
@@ -33,6 +34,16 @@ class Session(Context):
             if refused.code is not Code.NOT_FOUND or refused.reason:
                 raise
             raise as_query_error(refused) from None
+
+    def check(self, tree: exp.Expression) -> None:
+        """Refuse a statement of a kind that is not supported."""
+        match tree:
+            case exp.Create() | exp.Drop() | exp.Alter() | exp.Command():
+                ddl.check(self, tree)
+            case exp.Query() | exp.DML() | exp.TruncateTable() | exp.Export():
+                pass
+            case _:
+                raise UnsupportedError(_construct(tree))
 
     def _run(self, tree: exp.Expression, dry: bool) -> Outcome:
         match tree:
@@ -52,9 +63,7 @@ class Session(Context):
                 return changing.truncate(self, tree, dry)
             case exp.Export():
                 return export(self, tree, dry)
-            case exp.Command():
-                return ddl.command(self, tree, dry)
-        raise UnsupportedError(_construct(tree))
+        return ddl.command(self, tree, dry)
 
     # -- queries -------------------------------------------------------------------------------
 

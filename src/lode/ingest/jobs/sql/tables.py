@@ -3,50 +3,75 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from sqlglot import exp
 
 from lode.ingest.catalog.dataset import DatasetName
-from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
 from lode.ingest.jobs.destination import written_by
 from lode.ingest.jobs.sql import routines
 from lode.ingest.jobs.sql.context import Outcome
+from lode.ingest.jobs.sql.declared import (
+    OPTIONS,
+    check_properties,
+    column,
+    declared_columns,
+    declared_keys,
+    read_properties,
+)
 from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrow import from_arrow
-from lode.ingest.types.columns import Column, TableSchema
+from lode.ingest.types.columns import TableSchema
 from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.parser import parse
+from lode.sql.partition_filter import allow_unfiltered
 
 if TYPE_CHECKING:
-    from lode.ingest.catalog.partitioning import Partitioning
+    from collections.abc import Callable
+
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.jobs.sql.context import Context
     from lode.ingest.names import TableName
 
-_TYPES = {
-    "BIGINT": "INT64",
-    "INT": "INT64",
-    "TEXT": "STRING",
-    "VARCHAR": "STRING",
-    "DOUBLE": "FLOAT64",
-    "FLOAT": "FLOAT64",
-    "BOOLEAN": "BOOL",
-    "BINARY": "BYTES",
-    "VARBINARY": "BYTES",
-    "DECIMAL": "NUMERIC",
-    "BIGDECIMAL": "BIGNUMERIC",
-    "TIMESTAMPTZ": "TIMESTAMP",
-    "TIMESTAMP": "DATETIME",
-    "DATETIME": "DATETIME",
-    "DATE": "DATE",
-    "TIME": "TIME",
-    "JSON": "JSON",
-    "GEOGRAPHY": "GEOGRAPHY",
-    "INTERVAL": "INTERVAL",
+_COPY: Final = re.compile(
+    r"CREATE\s+(?:SNAPSHOT\s+)?TABLE\s+(IF\s+NOT\s+EXISTS\s+)?(\S+)\s+(?:CLONE|COPY)\s+(\S+)(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+# Properties that a table shares with the one that it is made like.
+_COPIED: Final = (
+    *("clustering", "description", "friendlyName", "labels"),
+    *("maxStaleness", "requirePartitionFilter", "tableConstraints"),
+)
+_KINDS: Final = {
+    exp.Create: ("TABLE", "VIEW", "SCHEMA", "FUNCTION"),
+    exp.Drop: ("TABLE", "SNAPSHOT TABLE", "VIEW", "SCHEMA", "FUNCTION", "PROCEDURE"),
+    exp.Alter: ("TABLE", "VIEW"),
 }
+
+
+def check(session: Context, tree: exp.Expression) -> None:
+    """Refuse a statement of a kind that is not supported."""
+    if isinstance(tree, exp.Command):
+        if _COPY.fullmatch(_text(tree)) is None:
+            words = [word for word in _text(tree).upper().split()[:3] if word.isalpha()]
+            raise UnsupportedError(" ".join(words) or "This statement")
+        return
+    kind = str(tree.args.get("kind", "")).upper()
+    if kind not in _KINDS[type(tree)]:
+        raise UnsupportedError(f"{type(tree).__name__.upper()} {kind}")
+    if kind == "FUNCTION" and isinstance(tree, exp.Create):
+        routines.check_function(tree)
+    properties = tree.args.get("properties")
+    check_properties(kind, properties.expressions if properties is not None and kind in OPTIONS else ())
+    actions = tree.args.get("actions") or ()
+    for action in actions:
+        if isinstance(action, exp.AlterRename) and len(actions) == 1:
+            continue
+        if not isinstance(action, exp.Drop):
+            _change(session, action)
 
 
 def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
@@ -56,8 +81,6 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
         return _create_dataset(session, tree, dry)
     if kind == "FUNCTION":
         return _create_function(session, tree, dry)
-    if kind not in ("TABLE", "VIEW"):
-        raise UnsupportedError(f"CREATE {kind}")
     properties = list((tree.args.get("properties") or exp.Properties()).expressions)
     table = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     temporary = any(isinstance(each, exp.TemporaryProperty) for each in properties)
@@ -83,15 +106,21 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     source = next((each.this for each in properties if isinstance(each, exp.LikeProperty)), None)
     clone = tree.args.get("clone")
     result = None
-    schema: TableSchema | None = _declared(tree.this) if isinstance(tree.this, exp.Schema) else None
-    partitioning, info = _properties(properties, None)
-    if source is not None:
-        like = session.names.definition(session.names.name(tuple(part.name for part in source.parts)))
+    schema: TableSchema | None = None
+    declared = read_properties(kind, properties, session.evaluate)
+    partitioning, info = declared.partitioning, {}
+    if isinstance(tree.this, exp.Schema):
+        schema = declared_columns(tree.this)
+        keys = declared_keys(tree.this.expressions, schema, session.names.name)
+        info = {"tableConstraints": keys} if keys else {}
+    origin = source if source is not None else clone.this if clone is not None else None
+    if origin is not None:
+        like = session.names.definition(session.names.name(tuple(part.name for part in origin.parts)))
         schema, partitioning = like.schema, partitioning or like.partitioning
+        info = {key: like.info[key] for key in _COPIED if key in like.info}
+    partitioning, info = declared.applied(partitioning, info)
     if clone is not None:
-        copied = session.names.definition(session.names.name(tuple(part.name for part in clone.this.parts)))
-        schema, partitioning = copied.schema, copied.partitioning
-        query = exp.select("*").from_(clone.this.copy())
+        query = allow_unfiltered(exp.select("*").from_(clone.this.copy()))
     if query is not None:
         if dry:
             outcome.schema = session.sql.schema(query)
@@ -178,7 +207,7 @@ def _create_temporary(session: Context, tree: exp.Create, table: exp.Table, dry:
     if query is not None:
         session.sql.keep(table.name, query)
     elif isinstance(tree.this, exp.Schema):
-        session.sql.declare(table.name, _declared(tree.this).arrow)
+        session.sql.declare(table.name, declared_columns(tree.this).arrow)
     return outcome
 
 
@@ -199,13 +228,13 @@ def _create_view(
         return outcome
     if existing is not None and not tree.args.get("replace"):
         raise already_exists(name)
-    query = _qualified(session, tree.expression)
+    query = allow_unfiltered(_qualified(session, tree.expression))
     schema = from_arrow(session.sql.schema(query))
     outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
     outcome.schema, outcome.batches = schema.arrow, iter(())
     if dry:
         return outcome
-    _, info = _properties(properties, schema)
+    _, info = read_properties("VIEW", properties, session.evaluate).applied(None, {})
     info["materializedView" if materialized else "view"] = {
         "query": query.sql("bigquery"),
         "useLegacySql": False,
@@ -244,8 +273,11 @@ def _create_dataset(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     outcome = Outcome("CREATE_SCHEMA", ddl_operation="CREATE")
     if dry:
         return outcome
+    properties = list((tree.args.get("properties") or exp.Properties()).expressions)
+    location = next((each.this.name for each in properties if isinstance(each, exp.LocationProperty)), "")
+    _, info = read_properties("SCHEMA", properties, session.evaluate).applied(None, {})
     try:
-        session.tables.catalog.create_dataset(name)
+        session.tables.catalog.create_dataset(name, location=location, info=info)
     except Refused as refused:
         if refused.code is not Code.ALREADY_EXISTS:
             raise
@@ -265,7 +297,6 @@ def _dataset(session: Context, table: exp.Table) -> DatasetName:
 
 
 def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
-    routines.check_function(tree)
     properties = (tree.args.get("properties") or exp.Properties()).expressions
     outcome = Outcome("CREATE_FUNCTION", ddl_operation="CREATE")
     if any(isinstance(each, exp.TemporaryProperty) for each in properties):
@@ -314,8 +345,6 @@ def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
         return _drop_routine(session, tree, target, kind, dry)
     if kind == "SNAPSHOT TABLE":
         kind = "TABLE"
-    if kind not in ("TABLE", "VIEW"):
-        raise UnsupportedError(f"DROP {kind}")
     parts = tuple(part.name for part in target.parts)
     shown = "MATERIALIZED_VIEW" if tree.args.get("materialized") else kind
     outcome = Outcome(f"DROP_{shown}", ddl_operation="DROP")
@@ -338,9 +367,7 @@ def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
 
 
 def alter(session: Context, tree: exp.Alter, dry: bool) -> Outcome:
-    kind = str(tree.args.get("kind", "")).upper()
-    if kind not in ("TABLE", "VIEW"):
-        raise UnsupportedError(f"ALTER {kind}")
+    kind = str(tree.args["kind"]).upper()
     name = session.names.name(tuple(part.name for part in tree.this.parts))
     outcome = Outcome(f"ALTER_{kind}", ddl_operation="ALTER", table=name)
     if _existing(session, name) is None:
@@ -356,8 +383,12 @@ def alter(session: Context, tree: exp.Alter, dry: bool) -> Outcome:
     dropped = [
         each for action in actions if isinstance(action, exp.Drop) for each in _dropped(session, name, action)
     ]
-    changes = [_change(action) for action in actions if not isinstance(action, exp.Drop)]
+    renamed = [action for action in actions if isinstance(action, exp.AlterRename)]
+    changes = [_change(session, each) for each in actions if not isinstance(each, exp.Drop | exp.AlterRename)]
     if dry:
+        return outcome
+    if renamed:
+        _rename(session, name, renamed[0])
         return outcome
     if dropped:
         _drop_columns(session, name, dropped)
@@ -369,6 +400,20 @@ def alter(session: Context, tree: exp.Alter, dry: bool) -> Outcome:
 
     session.tables.catalog.update_table(name, change)
     return outcome
+
+
+def _rename(session: Context, name: TableName, action: exp.AlterRename) -> None:
+    parts = action.this.parts
+    if len(parts) > 1:
+        raise QueryError("ALTER TABLE … RENAME TO needs a name without a dataset", reason="invalid")
+    if session.names.definition(name).kind != "TABLE":
+        raise UnsupportedError("ALTER TABLE … RENAME TO of a view")
+    try:
+        session.tables.catalog.rename_table(
+            name, session.names.name((name.project, name.dataset, parts[0].name))
+        )
+    except Refused as refused:
+        raise _refusal(refused) from None
 
 
 def _dropped(session: Context, name: TableName, action: exp.Drop) -> list[str]:
@@ -410,10 +455,11 @@ def _drop_columns(session: Context, name: TableName, dropped: list[str]) -> None
     )
 
 
-def _change(action: exp.Expression) -> Any:
+def _change(session: Context, action: exp.Expression) -> Callable[[TableDefinition], TableDefinition]:
+    """What an action of ALTER TABLE makes of a table. One that is not supported is refused."""
     match action:
         case exp.ColumnDef():
-            added = _column(action)
+            added = column(action)
 
             def add(current: TableDefinition) -> TableDefinition:
                 if added.name.lower() in current.schema.positions:
@@ -428,15 +474,49 @@ def _change(action: exp.Expression) -> Any:
             return lambda current: _edited(current, relaxed, mode="NULLABLE")
         case exp.AlterColumn() if action.args.get("default") is not None:
             default = action.args["default"].sql("bigquery")
-            column = action.this.name.lower()
-            return lambda current: _edited(current, column, default=default)
+            name = action.this.name.lower()
+            return lambda current: _edited(current, name, default=default)
         case exp.AlterColumn() if action.args.get("drop"):
-            column = action.this.name.lower()
-            return lambda current: _edited(current, column, default="")
+            name = action.this.name.lower()
+            return lambda current: _edited(current, name, default="")
         case exp.AlterSet():
-            _, info = _properties([each for part in action.expressions for each in part.expressions], None)
-            return lambda current: msgspec.structs.replace(current, info={**current.info, **info})
+            options = [each for part in action.expressions for each in part.expressions]
+            check_properties("VIEW", options)
+            return partial(_with_options, session, options)
+        case exp.AddConstraint():
+            return partial(_with_keys, session, action.expressions)
+        case exp.Command() if _text(action).upper().split()[:3] == ["DROP", "PRIMARY", "KEY"]:
+            return partial(_without_primary_key, exists="EXISTS" in _text(action).upper())
     raise UnsupportedError(f"ALTER TABLE … {action.sql('bigquery')[:40].upper()}")
+
+
+def _with_options(
+    session: Context, options: list[exp.Expression], current: TableDefinition
+) -> TableDefinition:
+    declared = read_properties("TABLE", options, session.evaluate)
+    partitioning, info = declared.applied(current.partitioning, current.info)
+    return msgspec.structs.replace(current, partitioning=partitioning, info=info)
+
+
+def _with_keys(session: Context, added: list[exp.Expression], current: TableDefinition) -> TableDefinition:
+    known = current.info.get("tableConstraints", {})
+    new = declared_keys(added, current.schema, session.names.name)
+    if "primaryKey" in known and "primaryKey" in new:
+        raise QueryError(
+            f"Already Exists: Primary key of table {current.name.short}", reason="duplicate", location=""
+        )
+    foreign = [*known.get("foreignKeys", ()), *new.get("foreignKeys", ())]
+    merged = {**known, **new, **({"foreignKeys": foreign} if foreign else {})}
+    return msgspec.structs.replace(current, info={**current.info, "tableConstraints": merged})
+
+
+def _without_primary_key(current: TableDefinition, *, exists: bool) -> TableDefinition:
+    kept = dict(current.info.get("tableConstraints", {}))
+    if kept.pop("primaryKey", None) is None and not exists:
+        raise QueryError(
+            f"Not found: Primary key of table {current.name.short}", reason="notFound", location=""
+        )
+    return msgspec.structs.replace(current, info={**current.info, "tableConstraints": kept})
 
 
 def _edited(current: TableDefinition, name: str, **changes: Any) -> TableDefinition:
@@ -459,122 +539,22 @@ def _drop_routine(session: Context, tree: exp.Drop, target: exp.Expression, kind
     return Outcome(f"DROP_{kind}", ddl_operation=done)
 
 
-def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
-    """Statements that the parser keeps as text."""
+def _text(tree: exp.Command) -> str:
     rest = tree.expression.name if isinstance(tree.expression, exp.Expression) else tree.expression or ""
-    text = f"{tree.name} {rest}"
-    match = re.fullmatch(
-        r"CREATE\s+(?:SNAPSHOT\s+)?TABLE\s+(IF\s+NOT\s+EXISTS\s+)?(\S+)\s+(?:CLONE|COPY)\s+(\S+)(.*)",
-        text.strip(),
-        re.IGNORECASE | re.DOTALL,
-    )
-    if match is None:
-        words = [word for word in text.upper().split()[:3] if word.isalpha()]
-        raise UnsupportedError(" ".join(words) or "This statement")
+    return f"{tree.name} {rest}".strip()
+
+
+def command(session: Context, tree: exp.Expression, dry: bool) -> Outcome:
+    """CREATE TABLE … CLONE or COPY, which the parser keeps as text."""
+    assert isinstance(tree, exp.Command)
+    text = _text(tree)
+    match = _COPY.fullmatch(text)
+    assert match is not None
     target = parse(f"SELECT * FROM {match[2]}")[0].find(exp.Table)
-    query = parse(f"SELECT * FROM {match[3]} {match[4]}")[0]
+    query = allow_unfiltered(parse(f"SELECT * FROM {match[3]} {match[4]}")[0])
     made = exp.Create(this=target, kind="TABLE", expression=query, exists=bool(match[1]))
     outcome = create(session, made, dry)
     outcome.statement = (
         "CREATE_SNAPSHOT_TABLE" if "SNAPSHOT" in text.upper().split()[1] else "CREATE_TABLE_AS_SELECT"
     )
     return outcome
-
-
-# -- columns and properties ---------------------------------------------------------------------------------
-
-
-def _declared(schema: exp.Schema) -> TableSchema:
-    return TableSchema(tuple(_column(each) for each in schema.expressions if isinstance(each, exp.ColumnDef)))
-
-
-def _column(definition: exp.ColumnDef) -> Column:
-    made = column_of(definition.name, definition.args["kind"])
-    changes: dict[str, Any] = {}
-    for constraint in definition.args.get("constraints") or ():
-        match constraint.args.get("kind"):
-            case exp.NotNullColumnConstraint() as found if not found.args.get("allow_null"):
-                if made.mode != "REPEATED":
-                    changes["mode"] = "REQUIRED"
-            case exp.DefaultColumnConstraint() as found:
-                changes["default"] = found.this.sql("bigquery")
-            case exp.Properties() as found:
-                for option in found.expressions:
-                    if option.name.lower() == "description":
-                        changes["description"] = option.args["value"].name
-    return msgspec.structs.replace(made, **changes) if changes else made
-
-
-def column_of(name: str, kind: exp.DataType) -> Column:
-    """A column of a type in SQL."""
-    found = kind.this.name if isinstance(kind.this, exp.DType) else str(kind.this).upper()
-    if found == "ARRAY":
-        return msgspec.structs.replace(column_of(name, kind.expressions[0]), mode="REPEATED")
-    if found == "STRUCT":
-        fields = tuple(
-            _column(each) if isinstance(each, exp.ColumnDef) else column_of(f"_field_{number}", each)
-            for number, each in enumerate(kind.expressions, 1)
-        )
-        return Column(name, "STRUCT", fields=fields)
-    if found == "RANGE":
-        return Column(name, "RANGE", range_element=column_of("", kind.expressions[0]).type)
-    if found not in _TYPES:
-        raise QueryError(f"Type not found: {kind.sql('bigquery')}")
-    numbers = [int(each.name) for each in kind.expressions if each.name.isdigit()]
-    type_ = _TYPES[found]
-    if numbers and type_ in ("NUMERIC", "BIGNUMERIC"):
-        return Column(name, type_, precision=numbers[0], scale=numbers[1] if len(numbers) > 1 else 0)
-    return Column(name, type_, max_length=numbers[0] if numbers else 0)
-
-
-def _properties(
-    properties: list[Any], _schema: TableSchema | None
-) -> tuple[Partitioning | None, dict[str, Any]]:
-    """The partitioning, and the stored properties, of PARTITION BY, CLUSTER BY and OPTIONS."""
-    partitioning: Partitioning | None = None
-    info: dict[str, Any] = {}
-    for each in properties:
-        match each:
-            case exp.PartitionedByProperty():
-                partitioning = _partitioning(each.this)
-            case exp.Cluster() | exp.ClusteredByProperty():
-                info["clustering"] = {"fields": [column.name for column in each.expressions]}
-            case exp.Property() if each.args.get("value") is not None:
-                _option(each.name.lower(), each.args["value"], info)
-            case exp.SchemaCommentProperty():
-                info["description"] = each.this.name
-    return partitioning, info
-
-
-def _option(name: str, value: Any, info: dict[str, Any]) -> None:
-    match name:
-        case "description":
-            info["description"] = value.name
-        case "friendly_name":
-            info["friendlyName"] = value.name
-        case "require_partition_filter":
-            info["requirePartitionFilter"] = bool(value.this) if isinstance(value, exp.Boolean) else False
-        case "labels":
-            pairs = [item.expressions for item in value.expressions]
-            info["labels"] = {pair[0].name: pair[1].name for pair in pairs if len(pair) == 2}
-
-
-def _partitioning(by: exp.Expression) -> Partitioning:
-    column = by
-    unit = "DAY"
-    if isinstance(by, exp.Anonymous) and by.name.upper() == "RANGE_BUCKET":
-        numbers = [int(each.sql("bigquery")) for each in by.expressions[1].expressions]
-        start, end, interval = numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 1
-        return RangePartitioning(by.expressions[0].name, start, end, interval)
-    if isinstance(by, exp.Anonymous) and by.expressions:
-        column = by.expressions[0]
-        if len(by.expressions) > 1:
-            unit = by.expressions[1].name.upper()
-    name = column.name
-    if name.upper() in ("_PARTITIONDATE", "_PARTITIONTIME"):
-        name = ""
-    if unit not in ("HOUR", "DAY", "MONTH", "YEAR"):
-        raise QueryError(
-            f"PARTITION BY expression must be DATE, DATETIME_TRUNC or the like, not {by.sql('bigquery')}"
-        )
-    return TimePartitioning(unit, name)  # type: ignore[arg-type]
