@@ -150,6 +150,33 @@ def test_a_merge_updates_by_key_and_checks_its_rows_too(spark: SparkSession, lak
     assert rows(lake, "out_quarantine") == [("sun", -1, ["positive"]), ("tue", -2, ["positive"])]
 
 
+def test_a_quarantine_has_the_rows_of_one_pipeline(spark: SparkSession, lake: str) -> None:
+    source(lake, [("mon", 1), ("tue", -2)])
+    options: dict[str, Any] = {
+        "expect": {"positive": Expectation("n > 0", "quarantine")},
+    }
+    # The first batches of two pipelines have the same name, and one would replace the rows of the other.
+    for first in ("append", "merge"):
+        on = ["day"] if first == "merge" else []
+        sink = DatasetRef(lake, f"out_{first}")
+        options["quarantine"] = DatasetRef(lake, f"bad_{first}")
+        Pipeline(first, DatasetRef(lake, "visits"), sink, write=first, on=on, **options).run(spark)
+        other = Pipeline("other", DatasetRef(lake, "visits"), DatasetRef(lake, f"other_{first}"), **options)
+        with pytest.raises(lode.InvalidOptionError, match=f"'bad_{first}', which pipeline '{first}' writes"):
+            other.run(spark)
+        assert rows(lake, f"bad_{first}") == [("tue", -2, ["positive"])]
+    lode.Dataset("archive", lake, codec=lode.Parquet({"day": "string", "n": "int64"})).write(
+        [{"day": "mon", "n": 7}]
+    )
+    options["quarantine"] = DatasetRef(lake, "archive")
+    other = Pipeline(
+        "other", DatasetRef(lake, "visits"), DatasetRef(lake, "o"), recompute_by="day", **options
+    )
+    with pytest.raises(lode.InvalidOptionError, match="'archive' is no quarantine of pipeline 'other'"):
+        other.run(spark)
+    assert rows(lake, "archive") == [("mon", 7)]
+
+
 def test_expectations_are_counted_by_spark_connect_too(connect: SparkSession, lake: str) -> None:
     source(lake, [("mon", 1), ("tue", -2)])
     expect = {"positive": Expectation("n > 0", "quarantine")}

@@ -144,7 +144,6 @@ class Inputs:
 
     def _find_last(self) -> Last:
         anchor, history = "", self.sink.history()
-        replaces = self._pipeline.write == "overwrite" or self._pipeline.recompute_by is not None
         while True:
             for snapshot in history:
                 restored = snapshot.manifest.restores
@@ -157,7 +156,7 @@ class Inputs:
                     continue
                 if lineage.made_by == self._pipeline.name:
                     return Last(anchor or snapshot.id, snapshot, lineage)
-                if replaces and lineage.steps:
+                if self._pipeline.replaces and lineage.steps:
                     raise self._shared(lineage.made_by)
             else:
                 return Last(anchor)

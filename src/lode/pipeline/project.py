@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidOptionError, UsageError
 from lode.lineage.runs import note_run
 from lode.near import did_you_mean
 from lode.pipeline.definition import SOURCE_OPTIONS
@@ -90,7 +90,7 @@ class Project:
         self.every = every
         self.tasks: dict[str, Task] = {}
         self._store = _flat(store_options or {})
-        self._secrets = sorted((each for each in secrets if len(each) >= _MIN_SECRET_CHARACTERS), key=len)
+        self._secrets = tuple(secrets)
 
     def __repr__(self) -> str:
         return f"Project({shown(self.lake)}, {list(self.tasks)})"
@@ -151,7 +151,9 @@ class Project:
             sink=sink,
             steps=[_named_input(step, single) for step in made] if single else made,
             tables=also,
-            expect={key: _expectation(key, value) for key, value in (expect or {}).items()},
+            expect={
+                key: _expectation(key, value) for key, value in mapping(expect or {}, "'expect'").items()
+            },
             quarantine=None if quarantine is None else self._ref(quarantine, "'quarantine'", _PLACE_KEYS, ()),
             write=write,  # type: ignore[arg-type]  # it is checked there
             on=on,
@@ -272,14 +274,15 @@ class Project:
             InvalidOptionError: Something is wrong.
         """
         self.graph  # noqa: B018 - refuses rings and shared sinks
-        for task in self.tasks.values():
-            task.pipeline.check()
+        for name, task in self.tasks.items():
+            try:
+                task.pipeline.check()
+            except UsageError as error:
+                raise InvalidOptionError(f"pipeline {name!r}: {self.without_secrets(str(error))}") from None
 
     def without_secrets(self, text: str) -> str:
         """A message without values of the environment that may be secrets."""
-        for secret in reversed(self._secrets):
-            text = text.replace(secret, "…")
-        return text
+        return hidden(text, self._secrets)
 
     def _sources(self, given: Any) -> dict[str, DatasetRef]:
         found: dict[str, DatasetRef] = {}
@@ -305,7 +308,7 @@ class Project:
         return (
             ref,
             str(given.get("write") or "append"),
-            [str(each) for each in _listed(given.get("on") or ())],
+            _listed(given.get("on") or ()),
         )
 
     def _ref(self, given: Any, what: str, keys: tuple[str, ...], options: tuple[str, ...]) -> DatasetRef:
@@ -320,11 +323,16 @@ class Project:
                 hint = did_you_mean(key, names) or f"there are {', '.join(names)}"
                 raise InvalidOptionError(f"{key!r} is unknown in {what}: {hint}")
         dataset = _dataset_of(described, what)
-        chosen = {spelled[key]: value for key, value in described.items() if key in spelled}
-        if described.get("lake") is None:
-            return DatasetRef(self.lake, dataset, **chosen, **self._store)
-        lake = _absolute(str(described["lake"]), self.folder)
-        return DatasetRef(lake, dataset, **chosen, **_flat(described.get("store") or {}))
+        chosen = {
+            spelled[key]: value for key, value in described.items() if key in spelled and value is not None
+        }
+        store = mapping(described.get("store") or {}, f"'store' in {what}")
+        if described.get("lake") is not None:
+            lake = _absolute(str(described["lake"]), self.folder)
+            return DatasetRef(lake, dataset, **chosen, **_flat(store))
+        if store:
+            raise InvalidOptionError(f"{what} has 'store' without 'lake': say of which lake its options are")
+        return DatasetRef(self.lake, dataset, **chosen, **self._store)
 
     def _step(self, step: Any) -> Step:
         if callable(step):
@@ -344,6 +352,14 @@ class Project:
             raise InvalidOptionError(f"step {name} cannot be read: {error}") from None
 
 
+def hidden(text: str, secrets: Iterable[str]) -> str:
+    """A text without secrets. The longest go first, because one may be part of another."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _MIN_SECRET_CHARACTERS:
+            text = text.replace(secret, "…")
+    return text
+
+
 def mapping(content: object, what: str, known: Iterable[str] | None = None) -> dict[str, Any]:
     """A mapping with text as keys, all of them known."""
     if not isinstance(content, Mapping):
@@ -359,11 +375,13 @@ def mapping(content: object, what: str, known: Iterable[str] | None = None) -> d
 
 
 def _node(pipeline: Pipeline) -> Node:
-    sinks = [ref for ref in (pipeline.sink_ref, pipeline.quarantine_ref) if ref is not None]
+    sink, quarantine = pipeline.sink_ref, pipeline.quarantine_ref
+    # An attempt replaces what an earlier one has put in quarantine.
+    aside = [] if quarantine is None else [quarantine]
     return Node(
         frozenset(_identity(ref) for ref in (*pipeline.inputs.values(), *pipeline.table_refs.values())),
-        frozenset(_identity(ref) for ref in sinks),
-        pipeline.write == "overwrite" or pipeline.recompute_by is not None,
+        frozenset(_identity(ref) for ref in (sink, *aside)),
+        frozenset(_identity(ref) for ref in ([sink, *aside] if pipeline.replaces else aside)),
     )
 
 
