@@ -8,7 +8,9 @@ import pytest
 
 import lode
 from lode.lineage import lineage_of
-from lode.pipeline import Pipeline
+from lode.lineage.flow import flows, origin_of
+from lode.pipeline import Pipeline, Project
+from lode.pipeline.status import status_of
 from lode.spark.dataset_ref import DatasetRef
 
 if TYPE_CHECKING:
@@ -223,7 +225,16 @@ def test_a_restored_sink_takes_its_pipeline_back_with_it(spark: SparkSession, la
     source(lake, [("mon", "/", 1)], [("tue", "/", 2)])
     pipeline = Pipeline("copy", DatasetRef(lake, "visits", maxSnapshotsPerBatch=1), DatasetRef(lake, "copy"))
     first, _ = pipeline.run(spark)
-    lode.open_dataset("copy", lake).restore(first.snapshot)
+    copied = lode.open_dataset("copy", lake)
+    copied.restore(first.snapshot)
+    # Status, console and lineage follow the restore too.
+    project = Project(lake)
+    project.add("copy", from_={"dataset": "visits", "max_snapshots_per_batch": 1}, into="copy")
+    (status,) = status_of(project)
+    assert (status.snapshot, status.waiting, status.rows) == (first.snapshot.id, 1, 1)
+    (flow,) = flows(project.store)
+    assert (flow.snapshot, flow.inputs[0].waiting) == (first.snapshot.id, 1)
+    assert origin_of(copied, copied.latest()).inputs[0].up_to == 1
     assert [batch.rows_out for batch in pipeline.run(spark)] == [1]
     assert rows(lake, "copy") == [("mon", "/", 1), ("tue", "/", 2)]
     assert pipeline.run(spark) == []

@@ -24,7 +24,8 @@ from typing import Any, Final
 
 from lode.errors import InvalidOptionError
 from lode.extras import needs
-from lode.pipeline.project import PIPELINE_KEYS, Project, hidden, mapping
+from lode.pipeline.project import PIPELINE_KEYS, Project
+from lode.pipeline.values import hidden, mapping
 
 _KEYS: Final = ("lake", "store", "spark", "parallel", "every", "pipelines")
 _VARIABLE: Final = re.compile(r"\$(\$?)\{([A-Za-z_]\w*)\}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from lode.errors import InvalidOptionError, NotFoundError, RowsRemovedError
 from lode.lineage.position import Frontier, Limit, Position, between, plan_between, starting_position
-from lode.lineage.record import Input, Lineage, input_of, lineage_of
+from lode.lineage.record import Input, Lineage, history_of, input_of, lineage_of
 from lode.lineage.touched import column_kind, kind_name, touched
 from lode.pipeline.definition import SOURCE_OPTIONS, limit_of
 from lode.pipeline.selection import Selection
@@ -16,7 +16,7 @@ from lode.read.which import ExactId
 from lode.spark.options import Options, removal_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from lode.change.base import Workers
     from lode.dataset import Dataset
@@ -143,23 +143,19 @@ class Inputs:
                 self.after[name] = found.up_to
 
     def _find_last(self) -> Last:
-        anchor, history = "", self.sink.history()
-        while True:
-            for snapshot in history:
-                restored = snapshot.manifest.restores
-                if restored is not None:
-                    anchor = anchor or snapshot.id
-                    history = self.sink.history(as_of=ExactId(restored))
-                    break
-                lineage = lineage_of(snapshot)
-                if lineage is None:
-                    continue
-                if lineage.made_by == self._pipeline.name:
-                    return Last(anchor or snapshot.id, snapshot, lineage)
-                if self._pipeline.replaces and lineage.steps:
-                    raise self._shared(lineage.made_by)
-            else:
-                return Last(anchor)
+        anchor = ""
+        for snapshot in history_of(self.sink):
+            if snapshot.manifest.restores is not None:
+                anchor = anchor or snapshot.id
+                continue
+            lineage = lineage_of(snapshot)
+            if lineage is None:
+                continue
+            if lineage.made_by == self._pipeline.name:
+                return Last(anchor or snapshot.id, snapshot, lineage)
+            if self._pipeline.replaces and lineage.steps:
+                raise self._shared(lineage.made_by)
+        return Last(anchor)
 
     def refuse_shared(self) -> None:
         """Refuse to replace rows of a sink that other pipelines write to."""
@@ -296,3 +292,35 @@ class Inputs:
             for name, each in self.each.items()
         )
         return (*own, *self.retired)
+
+
+def refuse_renamed(pipeline: PipelineDefinition, known: Collection[str]) -> None:
+    """Refuse a pipeline that would add rows a second time, because it had another name before.
+
+    Args:
+        pipeline: The pipeline.
+        known: The names of pipelines that may have written its sink, too.
+    """
+    if pipeline.write != "append" or pipeline.replaces:
+        return
+    read = {
+        (ref.without(SOURCE_OPTIONS).open().store.url, ref.dataset)
+        for ref in pipeline.inputs.values()
+        if Options(ref.given, also=SOURCE_OPTIONS).text("startingPosition") is None
+    }
+    sink = pipeline.sink_ref.open()
+    others: dict[str, str] = {}
+    for snapshot in history_of(sink):
+        lineage = lineage_of(snapshot)
+        if lineage is not None and lineage.made_by == pipeline.name:
+            return  # it goes on at its own position
+        if lineage is not None and lineage.steps and lineage.made_by not in known:
+            same = (each.dataset for each in lineage.inputs if (each.store, each.dataset) in read)
+            others |= {lineage.made_by: dataset for dataset in same}
+    if others:
+        other, dataset = others.popitem()
+        raise InvalidOptionError(
+            f"pipeline {pipeline.name!r} would add rows of dataset {dataset!r} that pipeline {other!r}, which "
+            f"is not in the project, has added to {sink.id!r}: name it {other!r} again, or give this input a "
+            "starting_position"
+        )

@@ -129,7 +129,10 @@ class Runner:
             None if value is None else parse_value(value, kind, name)
             for name, value in (("since", since), ("until", until))
         ]
-        return Work("recompute", at, at, 0, 0, Selection(column, None, bounds[0], bounds[1]))
+        first_value, last_value = bounds
+        if None not in bounds and first_value > last_value:  # type: ignore[operator]  # of one kind
+            raise InvalidOptionError(f"since is {since!r}, which comes after until, {until!r}: swap them")
+        return Work("recompute", at, at, 0, 0, Selection(column, None, first_value, last_value))
 
     def _is_ready(self) -> bool:
         """Whether all inputs have snapshots, and the positions in them are known."""
