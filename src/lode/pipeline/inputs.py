@@ -309,18 +309,18 @@ def refuse_renamed(pipeline: PipelineDefinition, known: Collection[str]) -> None
         if Options(ref.given, also=SOURCE_OPTIONS).text("startingPosition") is None
     }
     sink = pipeline.sink_ref.open()
-    others: dict[str, str] = {}
+    others: list[tuple[str, str]] = []
     for snapshot in history_of(sink):
         lineage = lineage_of(snapshot)
         if lineage is not None and lineage.made_by == pipeline.name:
             return  # it goes on at its own position
         if lineage is not None and lineage.steps and lineage.made_by not in known:
             same = (each.dataset for each in lineage.inputs if (each.store, each.dataset) in read)
-            others |= {lineage.made_by: dataset for dataset in same}
+            others += [(lineage.made_by, dataset) for dataset in same]
     if others:
-        other, dataset = others.popitem()
+        other, dataset = others[0]
         raise InvalidOptionError(
-            f"pipeline {pipeline.name!r} would add rows of dataset {dataset!r} that pipeline {other!r}, which "
-            f"is not in the project, has added to {sink.id!r}: name it {other!r} again, or give this input a "
-            "starting_position"
+            f"pipeline {pipeline.name!r} would add rows of dataset {dataset!r} that pipeline {other!r}, "
+            f"which is not in the project, has added to {sink.id!r}: name it {other!r} again, or give this "
+            "input a starting_position"
         )
