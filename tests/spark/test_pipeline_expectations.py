@@ -86,6 +86,9 @@ def test_a_check_that_is_no_condition_is_refused_by_its_name(spark: SparkSession
     ):
         with pytest.raises(lode.InvalidOptionError, match=message):
             pipeline(lake, {"c": Expectation(check)}).run(spark)
+    own = pipeline(lake, {"c": Expectation("true")}, steps=["SELECT n AS __lode_failed FROM {input}"])
+    with pytest.raises(lode.InvalidOptionError, match="a column '__lode_failed', which Lode uses itself"):
+        own.run(spark)
     with pytest.raises(lode.InvalidOptionError, match="on_fail is 'ignore'"):
         Expectation("n > 0", "ignore")  # type: ignore[arg-type]
     with pytest.raises(lode.InvalidOptionError, match="check is ' '"):

@@ -123,6 +123,22 @@ def broken(_: DataFrame) -> DataFrame:
     raise OSError("the disk is full")
 
 
+def test_a_step_or_a_hook_that_exits_ends_only_its_pipeline(
+    spark: SparkSession, lake: str, project: Project
+) -> None:
+    def leaves(*_: Any) -> Any:
+        sys.exit(3)
+
+    project.add("bad", from_="raw", into="bad", steps=leaves, on_failure=leaves, retries=3)
+    project.add("good", from_="raw", into="good")
+    arrive(lake, 1)
+    runs = project.run(spark)
+    assert [(run.state, run.tries, run.error) for run in runs.values()] == [
+        ("failed", 1, "SystemExit: 3"),
+        ("done", 1, None),
+    ]
+
+
 def test_a_failure_stops_only_what_reads_from_it(spark: SparkSession, lake: str, project: Project) -> None:
     told: list[tuple[str, Exception]] = []
     project.add("bad", from_="raw", into="bad", steps=broken, on_failure=lambda *call: told.append(call))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from lode.errors import InvalidOptionError, NotFoundError, RowsRemovedError
 from lode.lineage.position import Frontier, Limit, Position, between, plan_between, starting_position
 from lode.lineage.record import Input, Lineage, history_of, input_of, lineage_of
-from lode.lineage.touched import column_kind, kind_name, touched
+from lode.lineage.touched import column_kind, kind_name, known_values, touched
 from lode.pipeline.definition import SOURCE_OPTIONS, limit_of
 from lode.pipeline.selection import Selection
 from lode.read.incremental import changes_rows
@@ -43,6 +43,8 @@ class Work:
     rows: int = 0
     size_bytes: int = 0
     selection: Selection | None = None
+    # The values of recompute_by that the output of an append may have, as far as they are known.
+    allowed: Selection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +228,14 @@ class Inputs:
 
     def _added(self, up_to: Positions) -> Work:
         rows = size = 0
+        allowed = None
         for name, each in self.each.items():
             taken = self.new_rows(each, up_to[name])
             rows, size = rows + taken.row_count, size + taken.size_bytes
+            if self.column is not None and taken.row_count:  # then there is one input
+                allowed = _values_in(taken, self.column)
         kind: Literal["append", "merge"] = "merge" if self._pipeline.write == "merge" else "append"
-        return Work(kind if rows else "position", self.after, up_to, rows, size)
+        return Work(kind if rows else "position", self.after, up_to, rows, size, allowed=allowed)
 
     def new_rows(self, each: OpenInput, up_to: Position) -> Scan:
         after = self.after[each.name]
@@ -292,6 +297,13 @@ class Inputs:
             for name, each in self.each.items()
         )
         return (*own, *self.retired)
+
+
+def _values_in(scan: Scan, column: str) -> Selection:
+    values, bounds = known_values(scan, column)
+    if values is not None:
+        return Selection.of(column, values)
+    return Selection(column, None, *bounds) if bounds is not None else Selection(column, nulls=True)
 
 
 def refuse_renamed(pipeline: PipelineDefinition, known: Collection[str]) -> None:

@@ -215,19 +215,21 @@ class Runner:
             return self._writer.position(metadata, key, self._columns(work, tables))
         frames = self._frames(work)
         output = self._output(frames, tables)
-        if work.kind == "append":
-            return self._writer.append(output, metadata, key)
         if work.kind == "merge":
             return self._writer.merge(output, metadata, key)
         selection = work.selection
-        assert selection is not None
-        self._check_output(output, frames, tables, selection, work)
+        allowed = work.allowed if selection is None else selection
+        if allowed is not None:
+            self._check_output(output, frames, tables, allowed)
         if selection == Selection() and self._pipeline.write == "merge":
             self._check_unique(output)
         try:
+            if selection is None:
+                return self._writer.append(output, metadata, key, allowed)
             return self._writer.replace(output, selection, metadata, key)
         except OutsideError as outside:
-            raise self._outside(outside, frames, tables, selection) from None
+            assert allowed is not None
+            raise self._outside(outside, frames, tables, allowed) from None
 
     def _lineage(
         self, after: Positions, up_to: Positions, tables: _Tables, *, all_new: bool = False
@@ -344,12 +346,7 @@ class Runner:
         return self._sink_has_columns
 
     def _check_output(
-        self,
-        output: DataFrame,
-        frames: dict[str, DataFrame],
-        tables: _Tables,
-        selection: Selection,
-        work: Work,
+        self, output: DataFrame, frames: dict[str, DataFrame], tables: _Tables, selection: Selection
     ) -> None:
         """Refuse output without the column by which it is replaced, or with another kind of it."""
         column = selection.column
@@ -362,13 +359,14 @@ class Runner:
                 f"recompute_by is {column!r}, which step {step!r} drops: keep it in the output"
             )
         found = kind_name(check_kind(schema.field(column).type, column, "the output"))
-        for name, each in self._inputs.each.items():
-            scan = each.dataset.plan(as_of=ExactId(work.up_to[name].snapshot))
-            wanted = kind_name(column_kind(scan, column))
+        for name, frame in frames.items():
+            id = self._inputs.each[name].dataset.id
+            read = written_schema(frame.schema).field(column).type
+            wanted = kind_name(check_kind(read, column, f"dataset {id!r}"))
             if found != wanted:
                 raise InvalidOptionError(
-                    f"recompute_by is {column!r}, which is {wanted} in dataset {each.dataset.id!r} and "
-                    f"{found} in the output: keep its type"
+                    f"recompute_by is {column!r}, which is {wanted} in dataset {id!r} and {found} in the "
+                    "output: keep its type"
                 )
 
     def _check_unique(self, output: DataFrame) -> None:

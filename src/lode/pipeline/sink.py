@@ -75,9 +75,15 @@ class SinkWriter:
         self._expect = pipeline.expect
         self._quarantine = pipeline.quarantine_ref
 
-    def append(self, frame: DataFrame, metadata: dict[str, Any], key: tuple[str, str]) -> Snapshot:
-        """Add the rows of a frame."""
-        return self._write(frame, metadata, key, None)
+    def append(
+        self, frame: DataFrame, metadata: dict[str, Any], key: tuple[str, str], allowed: Selection | None
+    ) -> Snapshot:
+        """Add the rows of a frame.
+
+        Raises:
+            OutsideError: The frame has other rows than those that are allowed.
+        """
+        return self._write(frame, metadata, key, None, allowed)
 
     def replace(
         self, frame: DataFrame, selection: Selection, metadata: dict[str, Any], key: tuple[str, str]
@@ -87,7 +93,7 @@ class SinkWriter:
         Raises:
             OutsideError: The frame has other rows than the selection.
         """
-        return self._write(frame, metadata, key, selection)
+        return self._write(frame, metadata, key, selection, selection)
 
     def position(
         self, metadata: dict[str, Any], key: tuple[str, str], columns: StructType | None
@@ -141,7 +147,12 @@ class SinkWriter:
         )
 
     def _write(
-        self, frame: DataFrame, metadata: dict[str, Any], key: tuple[str, str], selection: Selection | None
+        self,
+        frame: DataFrame,
+        metadata: dict[str, Any],
+        key: tuple[str, str],
+        selection: Selection | None,
+        allowed: Selection | None,
     ) -> Snapshot:
         evolve = self._options.flag("mergeSchema")
         with self._begin(frame.schema, key) as probe:
@@ -150,7 +161,7 @@ class SinkWriter:
             job = Job.of(probe, written_schema(frame.schema), evolve=evolve)
         replacement = None if selection is None else _replacement(self._sink, selection)
         quarantine = self._open_quarantine(frame.schema, key, selection)
-        inside = None if selection is None else selection.condition(frame.sparkSession)
+        inside = None if allowed is None else allowed.condition(frame.sparkSession)
         is_checked = bool(self._expect) or inside is not None
         rows = with_failed(frame, self._expect, inside) if is_checked else frame
         work = _InTask(
