@@ -27,6 +27,7 @@ from lode.snapshot import CommitReport, Snapshot
 from lode.spark.schema import known_schema, written_schema
 from lode.spark.session import functions_of
 from lode.spark.workers import TaskWorkers
+from lode.spark.write import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -371,7 +372,7 @@ class Runner:
 
     def _check_unique(self, output: DataFrame) -> None:
         """Refuse two rows of one key, as a merge does."""
-        twice = output.groupBy(*self._pipeline.on).count().where("count > 1").first()
+        twice = output.groupBy(*map(quoted, self._pipeline.on)).count().where("count > 1").first()
         if twice is not None:
             values = ", ".join(f"{name} = {twice[name]!r}" for name in self._pipeline.on)
             raise InvalidOptionError(
