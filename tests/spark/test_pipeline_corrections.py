@@ -174,6 +174,8 @@ def test_an_append_is_refused_if_a_correction_of_it_would_be_wrong(
         lode.InvalidOptionError, match="is text in dataset 'visits' and integer in the output"
     ):
         pipeline("SELECT length(day) AS day FROM {input}").run(spark)
+    with pytest.raises(lode.InvalidOptionError, match="made 1 rows of another day"):
+        shifted.refresh(spark)
     assert not lode.Dataset("out", lake).exists
     source(lake, [(None, "/", 4)], by=by)
     pipeline("SELECT day, n FROM {input}").run(spark)

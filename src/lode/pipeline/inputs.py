@@ -43,7 +43,7 @@ class Work:
     rows: int = 0
     size_bytes: int = 0
     selection: Selection | None = None
-    # The values of recompute_by that the output of an append may have, as far as they are known.
+    # What of recompute_by the output may have, if not what is selected.
     allowed: Selection | None = None
 
 
@@ -233,7 +233,7 @@ class Inputs:
             taken = self.new_rows(each, up_to[name])
             rows, size = rows + taken.row_count, size + taken.size_bytes
             if self.column is not None and taken.row_count:  # then there is one input
-                allowed = _values_in(taken, self.column)
+                allowed = values_in(taken, self.column)
         kind: Literal["append", "merge"] = "merge" if self._pipeline.write == "merge" else "append"
         return Work(kind if rows else "position", self.after, up_to, rows, size, allowed=allowed)
 
@@ -299,7 +299,8 @@ class Inputs:
         return (*own, *self.retired)
 
 
-def _values_in(scan: Scan, column: str) -> Selection:
+def values_in(scan: Scan, column: str) -> Selection:
+    """The rows with values that these files have, as far as statistics say them."""
     values, bounds = known_values(scan, column)
     if values is not None:
         return Selection.of(column, values)

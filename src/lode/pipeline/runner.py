@@ -17,7 +17,7 @@ from lode.lineage.record import Input, Lineage, input_of, lineage_of
 from lode.lineage.touched import check_kind, column_kind, kind_name
 from lode.pipeline.batch import Batch
 from lode.pipeline.expectation import counts_of
-from lode.pipeline.inputs import Inputs, Last, Positions, Work
+from lode.pipeline.inputs import Inputs, Last, Positions, Work, values_in
 from lode.pipeline.selection import Selection, parse_value
 from lode.pipeline.sink import OutsideError, SinkWriter
 from lode.pipeline.step import INPUT
@@ -109,7 +109,10 @@ class Runner:
             each.dataset.plan(as_of=ExactId(heads[name].snapshot)) for name, each in self._inputs.each.items()
         ]
         rows, size = sum(plan.row_count for plan in plans), sum(plan.size_bytes for plan in plans)
-        return Work("recompute", after, heads, rows, size, Selection())
+        allowed = None
+        if self._inputs.column is not None and len(plans) == 1 and rows:
+            allowed = values_in(plans[0], self._inputs.column)
+        return Work("recompute", after, heads, rows, size, Selection(), allowed)
 
     def _range(self, since: Any, until: Any) -> Work | None:
         """A range of values as they were at the positions of now, so that what is waiting comes once."""
@@ -219,7 +222,7 @@ class Runner:
         if work.kind == "merge":
             return self._writer.merge(output, metadata, key)
         selection = work.selection
-        allowed = work.allowed if selection is None else selection
+        allowed = work.allowed or selection
         if allowed is not None:
             self._check_output(output, frames, tables, allowed)
         if selection == Selection() and self._pipeline.write == "merge":
@@ -227,7 +230,7 @@ class Runner:
         try:
             if selection is None:
                 return self._writer.append(output, metadata, key, allowed)
-            return self._writer.replace(output, selection, metadata, key)
+            return self._writer.replace(output, selection, metadata, key, allowed)
         except OutsideError as outside:
             assert allowed is not None
             raise self._outside(outside, frames, tables, allowed) from None

@@ -86,14 +86,19 @@ class SinkWriter:
         return self._write(frame, metadata, key, None, allowed)
 
     def replace(
-        self, frame: DataFrame, selection: Selection, metadata: dict[str, Any], key: tuple[str, str]
+        self,
+        frame: DataFrame,
+        selection: Selection,
+        metadata: dict[str, Any],
+        key: tuple[str, str],
+        allowed: Selection | None,
     ) -> Snapshot:
         """Replace a selection of rows by those of a frame.
 
         Raises:
-            OutsideError: The frame has other rows than the selection.
+            OutsideError: The frame has other rows than those that are allowed.
         """
-        return self._write(frame, metadata, key, selection, selection)
+        return self._write(frame, metadata, key, selection, allowed)
 
     def position(
         self, metadata: dict[str, Any], key: tuple[str, str], columns: StructType | None
