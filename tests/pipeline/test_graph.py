@@ -8,12 +8,8 @@ import lode
 from lode.pipeline.graph import Graph, Node
 
 
-def node(reads: str, writes: str, *, exclusive: bool = False) -> Node:
-    return Node(
-        frozenset(("lake", name) for name in reads.split()),
-        frozenset(("lake", name) for name in writes.split()),
-        exclusive,
-    )
+def node(reads: str, writes: str, replaces: str = "") -> Node:
+    return Node(*(frozenset(("lake", name) for name in names.split()) for names in (reads, writes, replaces)))
 
 
 def medallion() -> Graph:
@@ -76,4 +72,4 @@ def test_two_may_append_to_one_dataset_but_not_if_one_replaces_rows() -> None:
     with pytest.raises(
         lode.InvalidOptionError, match="'b' replaces rows of dataset 'z', which 'a' writes too"
     ):
-        Graph({"a": node("x", "z"), "b": node("y", "z", exclusive=True)})
+        Graph({"a": node("x", "z"), "b": node("y", "z", "z")})

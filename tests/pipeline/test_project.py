@@ -54,6 +54,8 @@ def folder(tmp_path: Path) -> Path:
         "def alert(name, error):\n    pass\n"
         "number = 3\n"
     )
+    (tmp_path / "raising.py").write_text("import os\nos.environ['NOWHERE']\n")
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit(3)\n")
     (tmp_path / "lake.yaml").write_text(LAKE)
     return tmp_path
 
@@ -144,6 +146,21 @@ def test_the_same_in_python() -> None:
         (minimal(expect={"e": {"check": "x", "on_fail": "explode"}}), "on_fail is 'explode'"),
         (minimal(retries=-1), "'retries' is -1"),
         (minimal(tables={"a": "x"}), "'a' is an input and a table"),
+        ({**minimal(), "lake": ["x"]}, r"'lake' is \['x'\]: it is a URL or a directory"),
+        ({**minimal(), "every": float("nan")}, "'every' is nan"),
+        ({**minimal(), "spark": {"master": None}}, "'master' in 'spark' is None: it is a text or a number"),
+        ({**minimal(), "spark": {"spark": {"ui": 1}}}, "'spark' in 'spark' is .*: it is a text or a number"),
+        (minimal(expect=["x > 0"]), "pipeline 'p': 'expect' is a mapping, got list"),
+        (minimal(recompute_by=["day"]), r"recompute_by is \['day'\]: it is the name of a column"),
+        (minimal(recompute_by=""), "recompute_by is '': it is the name of a column"),
+        (
+            minimal(into={"dataset": "b", "write": "merge", "on": {"id": 1}}),
+            "on is {'id': 1}: it is the name",
+        ),
+        (minimal(**{"from": {"dataset": "a", "lake": "y", "store": "z"}}), "'store' in 'from' is a mapping"),
+        (minimal(**{"from": {"dataset": "a", "store": {"x": 1}}}), "'from' has 'store' without 'lake'"),
+        (minimal(steps=["raising:f"]), r"a step raising:f cannot be loaded: KeyError\('NOWHERE'\)"),
+        (minimal(on_failure="leaving:f"), r"'on_failure' leaving:f cannot be loaded: SystemExit\(3\)"),
     ],
 )
 def test_a_mistake_is_refused_with_its_place(folder: Path, content: Any, message: str) -> None:
@@ -196,7 +213,40 @@ def test_values_come_from_the_environment_and_secrets_are_shown_nowhere(
     assert project.settings["spark.text"] == "${NOT_A_VARIABLE}"
     assert project.tasks["p"].pipeline.steps == ["SELECT '${NOT_A_VARIABLE}' AS x FROM {input}"]
     assert "hunter2" not in f"{project!r} {project.tasks['p']!r} {ref!r}"
+    # Neither in the errors of a project that cannot be made.
+    content["store"] = {"endpoint": "http://x", "skip_signature": "${LAKE_SECRET}"}
+    with pytest.raises(lode.InvalidOptionError, match="…") as refused:
+        parse(content).check()
+    assert "hunter2" not in str(refused.value)
     assert project.without_secrets("403: key hunter2-hunter2 is unknown") == "403: key … is unknown"
+
+
+def test_a_pipeline_may_be_named_as_a_key_and_share_keys_with_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE_INPUT", "visits")
+    file = tmp_path / "lake.yaml"
+    file.write_text(
+        "lake: ./lake\n"
+        "pipelines:\n"
+        "  expect: &first {from: '${LAKE_INPUT}', into: {dataset: b, partition_by: null}, retries: 2}\n"
+        "  second: {<<: *first, into: c}\n"
+    )
+    tasks = load(file).tasks
+    assert [task.pipeline.source_ref.dataset for task in tasks.values()] == ["visits", "visits"]
+    assert [task.pipeline.sink_ref.given["dataset"] for task in tasks.values()] == ["b", "c"]
+    assert [task.retries for task in tasks.values()] == [2, 2]
+    assert tasks["expect"].pipeline.sink_ref.options == {}
+
+
+def test_options_are_checked_with_the_name_of_the_pipeline() -> None:
+    for into, message in (
+        ({"dataset": "b", "merge_schema": "maybe"}, "option 'mergeSchema' is true or false, got 'maybe'"),
+        ({"dataset": "b", "target_file_bytes": "much"}, "option 'targetFileBytes' is a size"),
+        ("../b", "dataset id '../b' may not contain"),
+    ):
+        with pytest.raises(lode.InvalidOptionError, match=f"^pipeline 'p': {message}"):
+            parse(minimal(into=into)).check()
 
 
 def test_rings_and_shared_sinks_are_refused_by_name() -> None:
@@ -208,6 +258,11 @@ def test_rings_and_shared_sinks_are_refused_by_name() -> None:
         lode.InvalidOptionError, match="'two' replaces rows of dataset 'b', which 'one' writes too"
     ):
         parse({"lake": "x", "pipelines": {"one": one, "two": replacing}})
+    bad = {"expect": {"e": {"check": "x", "on_fail": "quarantine"}}, "quarantine": "bad"}
+    with pytest.raises(
+        lode.InvalidOptionError, match="replaces rows of dataset 'bad', which 'two' writes too"
+    ):
+        parse({"lake": "x", "pipelines": {"one": {**one, **bad}, "two": {"from": "a", "into": "c", **bad}}})
     # The same dataset in another spelling.
     with pytest.raises(lode.InvalidOptionError, match="reads dataset 'a' and writes to it"):
         parse(minimal(into={"dataset": "a", "lake": "./y/../lake"}))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import lode
 from lode.lineage.position import BEGINNING, Position, position_of
-from lode.lineage.touched import MAX_VALUES, touched
+from lode.lineage.touched import MAX_VALUES, known_values, touched
+from lode.read.which import ExactId
 from lode.store import CountingStore
 from lode.store.memory import MemoryStore
 
@@ -85,6 +86,12 @@ def test_every_value_whose_rows_differ_at_both_ends_is_touched(
     changed = {day for day in {*before, *after} if before.get(day) != after.get(day)}
     found = touched(dataset, "day", start, end)
     assert changed <= found.values
+    values, bounds = known_values(dataset.plan(as_of=ExactId(end.snapshot)), "day")
+    if values is not None:
+        assert set(after) <= values
+    elif bounds is not None:
+        low, high, nulls = bounds
+        assert all(nulls if day is None else low <= day <= high for day in after)
     if not changed and all(each.operation == "compact" for each in dataset.snapshots()[first:last]):
         assert found.values == set()
 

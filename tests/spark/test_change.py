@@ -269,6 +269,16 @@ def test_spark_merges_rows_by_their_keys(spark: SparkSession, lake: str) -> None
     assert orphans(ds) == set()
 
 
+def test_columns_may_have_dots_and_backticks_in_their_names(spark: SparkSession, lake: str) -> None:
+    columns = "`a.b` long, `c``d` string"
+    dotted = lode.Dataset("dotted", lake, codec=lode.Parquet())
+    dotted.write(spark.createDataFrame([(1, "x"), (2, "y")], columns))
+    dotted.merge(spark.createDataFrame([(2, "z"), (3, "w")], columns), on=["a.b"])
+    lode.spark.overwrite(dotted, spark.createDataFrame([(1, "v")], columns), where='"a.b" = 1')
+    expected = [{"a.b": 1, "c`d": "v"}, {"a.b": 2, "c`d": "z"}, {"a.b": 3, "c`d": "w"}]
+    assert dotted.scan().read_all().sort_by("a.b").to_pylist() == expected
+
+
 def test_a_merge_of_more_keys_than_the_driver_takes_is_the_same(
     spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -220,6 +220,14 @@ def test_a_source_that_was_replaced_is_named_with_the_remedy(
         lode.InvalidOptionError, match="replaced by another one of this name; compute all of it again"
     ):
         pipeline.run(spark)
+    lode.open_dataset("visits", lake).drop()
+    visits_in(lake, {"/": 1})
+    for options in ({}, {"maxSnapshotsPerBatch": 1}):
+        again = Pipeline("p", DatasetRef(lake, "visits", **options), DatasetRef(lake, "out"))
+        with pytest.raises(
+            lode.InvalidOptionError, match="replaced by another one of this name; compute all of it again"
+        ):
+            again.run(spark)
 
 
 @pytest.mark.parametrize(

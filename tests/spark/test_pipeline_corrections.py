@@ -8,7 +8,9 @@ import pytest
 
 import lode
 from lode.lineage import lineage_of
-from lode.pipeline import Pipeline
+from lode.lineage.flow import flows, origin_of
+from lode.pipeline import Pipeline, Project
+from lode.pipeline.status import status_of
 from lode.spark.dataset_ref import DatasetRef
 
 if TYPE_CHECKING:
@@ -150,6 +152,42 @@ def test_output_of_another_day_is_refused_with_the_step_that_made_it(spark: Spar
         other.run(spark)
 
 
+@pytest.mark.parametrize("by", ["day", None])
+def test_an_append_is_refused_if_a_correction_of_it_would_be_wrong(
+    spark: SparkSession, lake: str, by: str | None
+) -> None:
+    source(lake, [("mon", "/", 1), ("tue", "/", 2)], by=by)
+
+    def pipeline(*steps: str) -> Pipeline:
+        return Pipeline("p", DatasetRef(lake, "visits"), DatasetRef(lake, "out"), steps, recompute_by="day")
+
+    shifted = pipeline("SELECT if(day = 'mon', 'tue', 'wed') AS day, n FROM {input}")
+    with pytest.raises(
+        lode.InvalidOptionError, match=r"made 1 rows of another day .*wed.* nothing was written"
+    ):
+        shifted.run(spark)
+    with pytest.raises(lode.InvalidOptionError, match=r"made 2 rows of another day .*null"):
+        pipeline("SELECT CAST(NULL AS STRING) AS day, n FROM {input}").run(spark)
+    with pytest.raises(lode.InvalidOptionError, match=r"'day', which step 'SELECT n FROM {input}' drops"):
+        pipeline("SELECT n FROM {input}").run(spark)
+    with pytest.raises(
+        lode.InvalidOptionError, match="is text in dataset 'visits' and integer in the output"
+    ):
+        pipeline("SELECT length(day) AS day FROM {input}").run(spark)
+    with pytest.raises(lode.InvalidOptionError, match="made 1 rows of another day"):
+        shifted.refresh(spark)
+    assert not lode.Dataset("out", lake).exists
+    source(lake, [(None, "/", 4)], by=by)
+    pipeline("SELECT day, n FROM {input}").run(spark)
+    assert rows(lake, "out") == [("mon", 1), ("tue", 2), (None, 4)]
+    lode.open_dataset("visits", lake).evolve(rename={"page": "p", "n": "m"})
+    source_now = lode.open_dataset("visits", lake)
+    source_now.write([{"day": "thu", "p": "/", "m": 8}])
+    pipeline("SELECT day, m AS n FROM {input}").run(spark)
+    assert rows(lake, "out")[-1] == (None, 4)
+    assert len(rows(lake, "out")) == 4
+
+
 def test_an_unpartitioned_overwrite_is_computed_from_all_rows(spark: SparkSession, lake: str) -> None:
     visits = source(lake, [("mon", "/", 1)], by=None)
     pipeline = Pipeline(
@@ -223,7 +261,16 @@ def test_a_restored_sink_takes_its_pipeline_back_with_it(spark: SparkSession, la
     source(lake, [("mon", "/", 1)], [("tue", "/", 2)])
     pipeline = Pipeline("copy", DatasetRef(lake, "visits", maxSnapshotsPerBatch=1), DatasetRef(lake, "copy"))
     first, _ = pipeline.run(spark)
-    lode.open_dataset("copy", lake).restore(first.snapshot)
+    copied = lode.open_dataset("copy", lake)
+    copied.restore(first.snapshot)
+    # Status, console and lineage follow the restore too.
+    project = Project(lake)
+    project.add("copy", from_={"dataset": "visits", "max_snapshots_per_batch": 1}, into="copy")
+    (status,) = status_of(project)
+    assert (status.snapshot, status.waiting, status.rows) == (first.snapshot.id, 1, 1)
+    (flow,) = flows(project.store)
+    assert (flow.snapshot, flow.inputs[0].waiting) == (first.snapshot.id, 1)
+    assert origin_of(copied, copied.latest()).inputs[0].up_to == 1
     assert [batch.rows_out for batch in pipeline.run(spark)] == [1]
     assert rows(lake, "copy") == [("mon", "/", 1), ("tue", "/", 2)]
     assert pipeline.run(spark) == []

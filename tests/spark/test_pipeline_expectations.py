@@ -86,6 +86,9 @@ def test_a_check_that_is_no_condition_is_refused_by_its_name(spark: SparkSession
     ):
         with pytest.raises(lode.InvalidOptionError, match=message):
             pipeline(lake, {"c": Expectation(check)}).run(spark)
+    own = pipeline(lake, {"c": Expectation("true")}, steps=["SELECT n AS __lode_failed FROM {input}"])
+    with pytest.raises(lode.InvalidOptionError, match="a column '__lode_failed', which Lode uses itself"):
+        own.run(spark)
     with pytest.raises(lode.InvalidOptionError, match="on_fail is 'ignore'"):
         Expectation("n > 0", "ignore")  # type: ignore[arg-type]
     with pytest.raises(lode.InvalidOptionError, match="check is ' '"):
@@ -148,6 +151,33 @@ def test_a_merge_updates_by_key_and_checks_its_rows_too(spark: SparkSession, lak
     made.run(spark)
     assert made.run(spark) == []
     assert rows(lake, "out_quarantine") == [("sun", -1, ["positive"]), ("tue", -2, ["positive"])]
+
+
+def test_a_quarantine_has_the_rows_of_one_pipeline(spark: SparkSession, lake: str) -> None:
+    source(lake, [("mon", 1), ("tue", -2)])
+    options: dict[str, Any] = {
+        "expect": {"positive": Expectation("n > 0", "quarantine")},
+    }
+    # The first batches of two pipelines have the same name, and one would replace the rows of the other.
+    for first in ("append", "merge"):
+        on = ["day"] if first == "merge" else []
+        sink = DatasetRef(lake, f"out_{first}")
+        options["quarantine"] = DatasetRef(lake, f"bad_{first}")
+        Pipeline(first, DatasetRef(lake, "visits"), sink, write=first, on=on, **options).run(spark)
+        other = Pipeline("other", DatasetRef(lake, "visits"), DatasetRef(lake, f"other_{first}"), **options)
+        with pytest.raises(lode.InvalidOptionError, match=f"'bad_{first}', which pipeline '{first}' writes"):
+            other.run(spark)
+        assert rows(lake, f"bad_{first}") == [("tue", -2, ["positive"])]
+    lode.Dataset("archive", lake, codec=lode.Parquet({"day": "string", "n": "int64"})).write(
+        [{"day": "mon", "n": 7}]
+    )
+    options["quarantine"] = DatasetRef(lake, "archive")
+    other = Pipeline(
+        "other", DatasetRef(lake, "visits"), DatasetRef(lake, "o"), recompute_by="day", **options
+    )
+    with pytest.raises(lode.InvalidOptionError, match="'archive' is no quarantine of pipeline 'other'"):
+        other.run(spark)
+    assert rows(lake, "archive") == [("mon", 7)]
 
 
 def test_expectations_are_counted_by_spark_connect_too(connect: SparkSession, lake: str) -> None:

@@ -96,6 +96,8 @@ def test_a_refresh_that_nobody_can_mean_is_refused(spark: SparkSession, lake: st
     by_day.run(spark)
     with pytest.raises(lode.InvalidOptionError, match="since is 'monday': the column of recompute_by"):
         by_day.refresh(spark, since="monday")
+    with pytest.raises(lode.InvalidOptionError, match="since is '2026-11-16', which comes after until"):
+        by_day.refresh(spark, since="2026-11-16", until="2026-11-15")
     Pipeline("other", DatasetRef(lake, "visits"), DatasetRef(lake, "out")).run(spark)
     with pytest.raises(lode.InvalidOptionError, match="pipeline 'other' writes too"):
         pipeline(lake, PLAIN).refresh(spark)

@@ -21,6 +21,7 @@ from lode.lineage import lineage_of
 from lode.lineage.runs import runs_of
 from lode.pipeline import Project, graph_run, parse
 from lode.pipeline.status import status_of
+from lode.pipeline.validate import problems_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,6 +76,28 @@ def test_a_graph_runs_in_order_on_one_session_and_each_snapshot_names_its_inputs
     assert numbers(lake, "total") == [6]
 
 
+def test_a_renamed_pipeline_adds_nothing_a_second_time(spark: SparkSession, lake: str) -> None:
+    def named(*names: str, **more: Any) -> Project:
+        project = Project(lake)
+        for name in names:
+            project.add(name, from_={"dataset": "raw", **more}, into="kept")
+        return project
+
+    arrive(lake, 1)
+    named("before").run(spark)
+    refused = r"'after' would add rows of dataset 'raw' that pipeline 'before', .* name it 'before' again"
+    with pytest.raises(lode.InvalidOptionError, match=refused):
+        named("after").run(spark)
+    with pytest.raises(lode.InvalidOptionError, match=f"^pipeline 'after': pipeline {refused}"):
+        named("after").check()
+    assert [problem.pipeline for problem in problems_in(named("after"))] == ["after"]
+    assert numbers(lake, "kept") == [1]
+    arrive(lake, 2)
+    named("before", "another").run(spark)  # two that are both there
+    named("after", starting_position="latest").run(spark)  # it says where it begins
+    assert numbers(lake, "kept") == [1, 1, 2, 2]
+
+
 def test_branches_run_at_the_same_time_but_not_more_than_allowed(
     spark: SparkSession, lake: str, project: Project
 ) -> None:
@@ -98,6 +121,22 @@ def test_branches_run_at_the_same_time_but_not_more_than_allowed(
 
 def broken(_: DataFrame) -> DataFrame:
     raise OSError("the disk is full")
+
+
+def test_a_step_or_a_hook_that_exits_ends_only_its_pipeline(
+    spark: SparkSession, lake: str, project: Project
+) -> None:
+    def leaves(*_: Any) -> Any:
+        sys.exit(3)
+
+    project.add("bad", from_="raw", into="bad", steps=leaves, on_failure=leaves, retries=3)
+    project.add("good", from_="raw", into="good")
+    arrive(lake, 1)
+    runs = project.run(spark)
+    assert [(run.state, run.tries, run.error) for run in runs.values()] == [
+        ("failed", 1, "SystemExit: 3"),
+        ("done", 1, None),
+    ]
 
 
 def test_a_failure_stops_only_what_reads_from_it(spark: SparkSession, lake: str, project: Project) -> None:
@@ -401,6 +440,11 @@ def test_a_project_is_run_validated_and_looked_at_from_the_command_line(
     assert plans["doubled"]["steps_changed_after"] is not None
     assert lode_spark("run", file, "--dry-run", "--full-refresh", "doubled") == 0
     assert "the steps have changed: --full-refresh doubled" in capsys.readouterr().out
+    for words in (("--full-refresh", "nothing"), ("--select", "total", "--full-refresh", "doubled")):
+        assert lode_spark("run", file, "--dry-run", *words) == 1
+    capsys.readouterr()
+    assert lode_spark("run", file, "--dry-run", "--json", "--select", "doubled", "--since", "") == 0
+    assert [line["action"] for line in lines(capsys)] == ["refresh"]
     file.write_text(file.read_text().replace("into: total", "inot: total"))
     assert lode_spark("validate", file) == 5
     assert "'inot' is unknown in a pipeline: did you mean 'into'" in capsys.readouterr().out

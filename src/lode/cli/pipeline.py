@@ -67,13 +67,14 @@ def run(
     """
     if once and continuous:
         raise InvalidOptionError("--once and --continuous contradict each other: give one of them")
-    if (since or until) and not (select or full_refresh):
+    if (since is not None or until is not None) and not (select or full_refresh):
         raise InvalidOptionError("--since and --until compute a range anew: say of what with --select")
     with failing_as("lode"):
         found = _load(project)
         found.check()  # Spark takes long to start
         if dry_run:
-            _print_plans(found, select, full_refresh, json=json)
+            names, refresh = found.choose(select, full_refresh, since, until)
+            _print_plans(found, names, refresh, json=json)
             return
         from lode.spark.session import stop as stop_session
 
@@ -221,10 +222,10 @@ def _load(path: Path) -> Project:
     return load(path)
 
 
-def _print_plans(project: Project, select: list[str], refresh: list[str], *, json: bool) -> None:
+def _print_plans(project: Project, names: list[str], refresh: set[str], *, json: bool) -> None:
     """What a run would do. A pipeline sees what those before it have written so far."""
     table = TextTable("pipeline", "action", "snapshots", "rows", "why", right=("snapshots", "rows"), cut=True)
-    for name in project.graph.select(select):
+    for name in names:
         plan = project.tasks[name].pipeline.plan()
         action = "refresh" if name in refresh else plan.action
         if json:

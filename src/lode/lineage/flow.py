@@ -11,7 +11,7 @@ import msgspec
 from lode.dataset import Dataset
 from lode.errors import LodeError, NoManifestsError
 from lode.lineage.position import Position, plan_between, position_of
-from lode.lineage.record import KEY, Input, Lineage, lineage_of
+from lode.lineage.record import KEY, Input, Lineage, history_of, lineage_of
 from lode.lineage.runs import Run, pipelines_with_runs, runs_of
 from lode.read.incremental import changes_rows
 from lode.read.which import ExactId
@@ -171,7 +171,7 @@ def expectations_in(metadata: Mapping[str, Any]) -> tuple[Expected, ...]:
 def _flows_into(store: Store, name: str) -> list[Flow]:
     found: dict[str, Flow] = {}
     try:
-        for snapshot in islice(Dataset(name, store).history(), WINDOW):
+        for snapshot in islice(history_of(Dataset(name, store)), WINDOW):
             lineage = lineage_of(snapshot)
             if lineage is not None and lineage.made_by not in found:
                 found[lineage.made_by] = Flow(
@@ -239,7 +239,7 @@ def _origin(
     if len(seen) > MAX_ORIGINS:
         return Origin(**known, problem=f"more than {MAX_ORIGINS:,} snapshots are not followed")
     try:
-        for snapshot in islice(dataset.history(as_of=snapshot_id), WINDOW):
+        for snapshot in islice(history_of(dataset, snapshot_id), WINDOW):
             lineage = lineage_of(snapshot)
             if lineage is not None:
                 below = tuple(_below(dataset.store, lineage, seen))

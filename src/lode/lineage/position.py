@@ -161,7 +161,11 @@ class Frontier:
         return newest
 
     def _check(self, start: Position) -> None:
-        if start != BEGINNING and self._position_at(start.sequence) != start:
+        try:
+            same = start == BEGINNING or self._position_at(start.sequence) == start
+        except NotFoundError:  # the history of a dataset that was dropped begins later
+            same = False
+        if not same:
             raise replaced(self._dataset, start, self._remedy)
 
     def _position_at(self, sequence: int) -> Position:

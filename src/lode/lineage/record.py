@@ -11,9 +11,12 @@ import msgspec
 
 from lode.errors import InvalidMetadataError
 from lode.lineage.position import Position
+from lode.read.which import ExactId
 from lode.units import count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lode.dataset import Dataset
     from lode.snapshot import Snapshot
 
@@ -84,6 +87,22 @@ class Lineage(msgspec.Struct, frozen=True):
     def maker(self) -> str:
         """By what, with the batch."""
         return self.made_by if self.batch is None else f"{self.made_by} batch {self.batch:,}"
+
+
+def history_of(dataset: Dataset, as_of: str | None = None) -> Iterator[Snapshot]:
+    """The snapshots whose work is still in a dataset, newest first.
+
+    After one that restores an earlier snapshot come that one and those before it.
+    """
+    history = dataset.history(as_of=as_of)
+    while True:
+        for snapshot in history:
+            yield snapshot
+            if snapshot.manifest.restores is not None:
+                history = dataset.history(as_of=ExactId(snapshot.manifest.restores))
+                break
+        else:
+            return
 
 
 def lineage_of(snapshot: Snapshot) -> Lineage | None:

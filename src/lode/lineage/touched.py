@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lode.change.base import Part
     from lode.dataset import Dataset
-    from lode.format.manifest import FileRef
+    from lode.format.manifest import ColumnStats, FileRef
     from lode.lineage.position import Position
     from lode.read.scan import Scan
 
@@ -76,6 +76,31 @@ def touched(
     if len(found) > MAX_VALUES:
         raise too_many(column, dataset.id)
     return Touched(frozenset(found), scan.row_count, scan.size_bytes)
+
+
+def known_values(
+    scan: Scan, column: str
+) -> tuple[frozenset[Value], None] | tuple[None, tuple[Value, Value, bool] | None]:
+    """The values of a column in some files, as far as statistics say them; reads no file.
+
+    Returns:
+        The values, if they are all known. Otherwise the least and the greatest one and whether some are null,
+        or None if nothing is known.
+    """
+    kind = column_kind(scan, column)
+    known, unknown = _decided(scan, column, kind)
+    if not unknown and len(known) <= MAX_VALUES:
+        return frozenset(known), None
+    bounds: list[Any] = [value for value in known if value is not None]
+    nulls = None in known
+    for file in unknown.values():
+        stats = _stats(file, column)
+        ends = [] if stats is None else [_value(each, kind) for each in (stats.min, stats.max)]
+        if stats is None or None in ends:
+            return None, None
+        bounds += ends
+        nulls = nulls or bool(stats.null_count)
+    return None, (min(bounds), max(bounds), nulls)
 
 
 def too_many(column: str | None, dataset_id: str) -> InvalidOptionError:
@@ -134,21 +159,29 @@ def _decided(scan: Scan, column: str, kind: pa.DataType) -> tuple[set[Value], di
 
 def _values(file: FileRef, column: str, kind: pa.DataType) -> set[Value] | None:
     """The values of a column in a file, by its statistics; None if they leave it open."""
-    stats = None if file.stats is None else {each.name: each for each in file.stats.columns}.get(column)
+    stats = _stats(file, column)
     if stats is None or file.stats is None:
         return None
     if stats.null_count == file.stats.row_count:
         return {None} if file.stats.row_count else set()
-    if stats.min is None or stats.min != stats.max:
+    value = _value(stats.min, kind) if stats.min == stats.max else None
+    if value is None:
         return None
+    return {value, None} if stats.null_count else {value}
+
+
+def _stats(file: FileRef, column: str) -> ColumnStats | None:
+    columns = () if file.stats is None else file.stats.columns
+    return next((each for each in columns if each.name == column), None)
+
+
+def _value(stored: Any, kind: pa.DataType) -> Value:
+    """A value of statistics; None if there is none that can be read."""
     try:
-        found = from_json_value(stats.min, kind)
+        found = None if stored is None else from_json_value(stored, kind)
     except (pa.ArrowException, ValueError, TypeError):
         return None
-    if found is None:
-        return None
-    value: Any = found.as_py()
-    return {value, None} if stats.null_count else {value}
+    return None if found is None else found.as_py()
 
 
 def _parts(scan: Scan, wanted: Iterable[str]) -> list[Part]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import InvalidOptionError, NotFoundError
 from lode.extras import needs
 from lode.pipeline.expectation import FAILED, bits_of, with_failed
-from lode.pipeline.project import mapping
+from lode.pipeline.values import mapping
 from lode.spark.session import functions_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from lode.lineage.position import Limit
 from lode.pipeline.expectation import MAX_EXPECTATIONS, Expectation
 from lode.pipeline.step import INPUT, CompiledStep, Step, compiled_steps, digest_of
 from lode.spark.dataset_ref import DatasetRef, Where, dataset_ref, is_same
-from lode.spark.options import STORE_PREFIX, Options, removal_option
+from lode.spark.options import STORE_PREFIX, Options, file_options, removal_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,6 +82,13 @@ class PipelineDefinition:
             raise InvalidOptionError(f"write is {self.write!r}: it is one of {', '.join(get_args(Write))}")
         if isinstance(self.on, str):
             object.__setattr__(self, "on", (self.on,))
+        for option, names in (
+            ("on", self.on),
+            ("recompute_by", () if self.recompute_by is None else (self.recompute_by,)),
+        ):
+            for name in names:
+                if not isinstance(name, str) or not name:
+                    raise InvalidOptionError(f"{option} is {name!r}: it is the name of a column")
         if (self.write == "merge") != bool(self.on):
             raise InvalidOptionError(
                 f"pipeline {self.name!r} has write={self.write!r} and on={list(self.on)}: on names the key "
@@ -107,11 +114,10 @@ class PipelineDefinition:
             InvalidOptionError: Something is wrong.
         """
         self.compiled()
-        replaces = self.write == "overwrite" or self.recompute_by is not None
         for name, ref in self.inputs.items():
             options = Options(ref.given, also=SOURCE_OPTIONS)
             limit_of(options)
-            if removal_option(options) != "fail" and (replaces or self.write == "merge"):
+            if removal_option(options) != "fail" and (self.replaces or self.write == "merge"):
                 raise InvalidOptionError(
                     f"source {name!r} has onRemoval, which is for write='append' without recompute_by: leave "
                     "it out, because removed rows are followed"
@@ -119,7 +125,9 @@ class PipelineDefinition:
         quarantine = self.quarantine_ref
         written = [self.sink_ref, *([] if quarantine is None else [quarantine])]
         for ref in (*written, *self.table_refs.values()):
-            Options(ref.given)
+            options = Options(ref.given)
+            options.flag("mergeSchema")
+            file_options(options)
         for ref in self.inputs.values():
             source = ref.without(SOURCE_OPTIONS).open()
             for other in written:
@@ -135,8 +143,12 @@ class PipelineDefinition:
 
     def compiled(self) -> list[CompiledStep]:
         """The steps, ready to run; what can be checked without Spark is."""
-        linear = self.recompute_by is None and self.write != "overwrite"
-        return compiled_steps(self.steps, list(self.inputs), list(self.tables), linear=linear)
+        return compiled_steps(self.steps, list(self.inputs), list(self.tables), linear=not self.replaces)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether batches replace rows of the sink, which then is the pipeline's own."""
+        return self.write == "overwrite" or self.recompute_by is not None
 
     @property
     def digest(self) -> str:

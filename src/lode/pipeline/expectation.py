@@ -82,6 +82,8 @@ def with_failed(frame: DataFrame, expect: Mapping[str, Expectation], inside: Col
     from pyspark.errors import AnalysisException
     from pyspark.sql.types import BooleanType
 
+    if FAILED in frame.columns:
+        raise InvalidOptionError(f"the output has a column {FAILED!r}, which Lode uses itself: rename it")
     f = functions_of(frame.sparkSession)
     failed = f.lit(0).cast("long")
     for number, (name, expectation) in enumerate(expect.items()):

@@ -15,6 +15,7 @@ pipelines:
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -23,12 +24,13 @@ from typing import Any, Final
 
 from lode.errors import InvalidOptionError
 from lode.extras import needs
-from lode.pipeline.project import PIPELINE_KEYS, Project, mapping
+from lode.pipeline.project import PIPELINE_KEYS, Project
+from lode.pipeline.values import hidden, mapping
 
 _KEYS: Final = ("lake", "store", "spark", "parallel", "every", "pipelines")
 _VARIABLE: Final = re.compile(r"\$(\$?)\{([A-Za-z_]\w*)\}")
-# SQL and conditions have braces of their own, and stand in errors.
-_VERBATIM: Final = ("steps", "expect")
+# SQL and conditions of a pipeline have braces of their own, and stand in errors.
+_VERBATIM: Final = (("steps",), ("expect",))
 # Values from the environment are secrets below these keys.
 _SECRET: Final = ("store", "spark")
 
@@ -46,13 +48,13 @@ def load(path: str | os.PathLike[str]) -> Project:
         """Takes every key as text, also ``on``, which YAML takes for true, and refuses a second one."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
-            found: dict[str, Any] = {}
-            for key, value in node.value:
-                name = str(key.value)
-                if name in found:
-                    raise InvalidOptionError(f"line {key.start_mark.line + 1}: {name!r} is there twice")
-                found[name] = self.construct_object(value, deep=True)
-            return found
+            names: set[str] = set()
+            for key, _ in node.value:
+                if str(key.value) in names:
+                    raise InvalidOptionError(f"line {key.start_mark.line + 1}: {key.value!r} is there twice")
+                names.add(str(key.value))
+            self.flatten_mapping(node)  # "<<" takes the keys of another mapping; own keys come after them
+            return {str(key.value): self.construct_object(value, deep=True) for key, value in node.value}
 
     file = Path(path)
     try:
@@ -61,7 +63,7 @@ def load(path: str | os.PathLike[str]) -> Project:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidOptionError(f"{path} cannot be read: {error}") from None
     except yaml.YAMLError as error:
-        raise InvalidOptionError(f"{path} is not YAML: {error}") from None
+        raise InvalidOptionError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     except InvalidOptionError as error:
         raise InvalidOptionError(f"{path}: {error}") from None
     try:
@@ -71,21 +73,32 @@ def load(path: str | os.PathLike[str]) -> Project:
 
 
 def parse(content: object, folder: str | os.PathLike[str] = ".") -> Project:
-    """The project that a mapping describes.
+    """The project that a mapping describes. An error has no value of the environment that may be a secret.
 
     Args:
         content: As the YAML file has it.
         folder: Where its steps are, and where a relative path of the lake begins.
     """
     values = mapping(content, "a project", _KEYS)
+    secrets: set[str] = set()
+    values = {key: _substituted(value, (key,), secrets) for key, value in values.items()}
+    try:
+        return _parsed(values, folder, secrets)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(hidden(str(error), secrets)) from None
+
+
+def _parsed(values: dict[str, Any], folder: str | os.PathLike[str], secrets: set[str]) -> Project:
     if not values.get("lake"):
         raise InvalidOptionError("'lake' is missing: say where the datasets are, such as s3://bucket/lake")
-    secrets: set[str] = set()
-    values = {key: _substituted(value, key, secrets) for key, value in values.items()}
-    spark = {key: _text(value) for key, value in mapping(values.get("spark") or {}, "'spark'").items()}
+    if not isinstance(values["lake"], str):
+        raise InvalidOptionError(f"'lake' is {values['lake']!r}: it is a URL or a directory")
+    spark = {
+        key: _setting(key, value) for key, value in mapping(values.get("spark") or {}, "'spark'").items()
+    }
     master = spark.pop("master", "local[*]")
     project = Project(
-        str(values["lake"]),
+        values["lake"],
         store_options=mapping(values.get("store") or {}, "'store'"),
         master=master,
         settings=spark,
@@ -111,15 +124,17 @@ def parse(content: object, folder: str | os.PathLike[str] = ".") -> Project:
     return project
 
 
-def _substituted(value: Any, place: str, secrets: set[str]) -> Any:
+def _substituted(value: Any, path: tuple[str, ...], secrets: set[str]) -> Any:
     """The value with ``${NAME}`` replaced by variables of the environment; ``$${NAME}`` is text."""
+    if path[0] == "pipelines" and path[2:] in _VERBATIM:
+        return value
     if isinstance(value, Mapping):
-        return {
-            key: inner if key in _VERBATIM else _substituted(inner, f"{place}.{key}", secrets)
-            for key, inner in value.items()
-        }
+        return {key: _substituted(inner, (*path, str(key)), secrets) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_substituted(inner, f"{place}[{number}]", secrets) for number, inner in enumerate(value)]
+        return [
+            _substituted(inner, (*path[:-1], f"{path[-1]}[{number}]"), secrets)
+            for number, inner in enumerate(value)
+        ]
     if not isinstance(value, str):
         return value
 
@@ -129,21 +144,23 @@ def _substituted(value: Any, place: str, secrets: set[str]) -> Any:
             return found[0][1:]
         if name not in os.environ:
             raise InvalidOptionError(
-                f"{place} needs the variable {name}, which the environment does not have"
+                f"{'.'.join(path)} needs the variable {name}, which the environment does not have"
             )
-        if any(part in _SECRET for part in place.split(".")):
+        if any(part in _SECRET for part in path):
             secrets.add(os.environ[name])
         return os.environ[name]
 
     return _VARIABLE.sub(variable, value)
 
 
-def _text(value: Any) -> str:
+def _setting(name: str, value: Any) -> str:
+    if not isinstance(value, str | int | float):
+        raise InvalidOptionError(f"{name!r} in 'spark' is {value!r}: it is a text or a number")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _number(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise InvalidOptionError(f"{what} is {value!r}: it is a number of seconds, more than 0")
     return float(value)
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 class Node:
     """What a pipeline reads and writes. Datasets are any values that are equal if they are the same dataset.
 
-    ``exclusive`` means that the pipeline replaces rows of its sinks, so it must be their only writer.
+    The pipeline must be the only writer of datasets that it ``replaces`` rows of.
     """
 
     reads: frozenset[Hashable]
     writes: frozenset[Hashable]
-    exclusive: bool = False
+    replaces: frozenset[Hashable] = frozenset()
 
 
 class Graph:
@@ -43,7 +43,7 @@ class Graph:
             for dataset in node.writes:
                 writers.setdefault(dataset, []).append(name)
         for dataset, names in writers.items():
-            replacing = [name for name in names if nodes[name].exclusive]
+            replacing = [name for name in names if dataset in nodes[name].replaces]
             if len(names) > 1 and replacing:
                 others = ", ".join(repr(name) for name in names if name != replacing[0])
                 raise InvalidOptionError(

@@ -162,7 +162,7 @@ class GraphRun:
                 self._process(name, tally)
             except SparkLostError as error:
                 return self._end(name, tally, error)
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # a step may call sys.exit()
                 text = self._text(error)
                 if tally.tries <= task.retries and _may_pass(error) and not self._stop.is_set():
                     seconds = _pause(tally.tries)
@@ -207,7 +207,7 @@ class GraphRun:
                 run = self._end(name, tally, error)
                 self._note(name, run)
                 return run
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 failures += 1
                 error_text = self._text(error)
                 seconds = _pause(failures)
@@ -236,16 +236,16 @@ class GraphRun:
             with self._lock:
                 self._progress(name, batch)
 
-    def _call_hook(self, name: str, error: Exception) -> None:
+    def _call_hook(self, name: str, error: BaseException) -> None:
         hook = self._tasks[name].on_failure
         if hook is None:
             return
         try:
-            hook(name, error)
-        except Exception as other:
+            hook(name, error)  # type: ignore[arg-type]  # SystemExit can be shown like others
+        except (Exception, SystemExit) as other:
             logger.error("on_failure of pipeline %s failed too: %s", name, self._text(other))
 
-    def _text(self, error: Exception) -> str:
+    def _text(self, error: BaseException) -> str:
         """An error in one line."""
         if isinstance(error, LodeError):
             return self._shown(str(error))
@@ -260,9 +260,9 @@ class GraphRun:
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
 
 
-def _may_pass(error: Exception) -> bool:
+def _may_pass(error: BaseException) -> bool:
     """Whether the same call may succeed later: not if the call or the data is wrong."""
-    return not isinstance(error, UsageError | DataError)
+    return not isinstance(error, UsageError | DataError | SystemExit)
 
 
 def _pause(failures: int) -> float:

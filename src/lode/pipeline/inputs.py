@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from lode.errors import InvalidOptionError, NotFoundError, RowsRemovedError
 from lode.lineage.position import Frontier, Limit, Position, between, plan_between, starting_position
-from lode.lineage.record import Input, Lineage, input_of, lineage_of
-from lode.lineage.touched import column_kind, kind_name, touched
+from lode.lineage.record import Input, Lineage, history_of, input_of, lineage_of
+from lode.lineage.touched import column_kind, kind_name, known_values, touched
 from lode.pipeline.definition import SOURCE_OPTIONS, limit_of
 from lode.pipeline.selection import Selection
 from lode.read.incremental import changes_rows
@@ -16,7 +16,7 @@ from lode.read.which import ExactId
 from lode.spark.options import Options, removal_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from lode.change.base import Workers
     from lode.dataset import Dataset
@@ -43,6 +43,8 @@ class Work:
     rows: int = 0
     size_bytes: int = 0
     selection: Selection | None = None
+    # What of recompute_by the output may have, if not what is selected.
+    allowed: Selection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,24 +145,19 @@ class Inputs:
                 self.after[name] = found.up_to
 
     def _find_last(self) -> Last:
-        anchor, history = "", self.sink.history()
-        replaces = self._pipeline.write == "overwrite" or self._pipeline.recompute_by is not None
-        while True:
-            for snapshot in history:
-                restored = snapshot.manifest.restores
-                if restored is not None:
-                    anchor = anchor or snapshot.id
-                    history = self.sink.history(as_of=ExactId(restored))
-                    break
-                lineage = lineage_of(snapshot)
-                if lineage is None:
-                    continue
-                if lineage.made_by == self._pipeline.name:
-                    return Last(anchor or snapshot.id, snapshot, lineage)
-                if replaces and lineage.steps:
-                    raise self._shared(lineage.made_by)
-            else:
-                return Last(anchor)
+        anchor = ""
+        for snapshot in history_of(self.sink):
+            if snapshot.manifest.restores is not None:
+                anchor = anchor or snapshot.id
+                continue
+            lineage = lineage_of(snapshot)
+            if lineage is None:
+                continue
+            if lineage.made_by == self._pipeline.name:
+                return Last(anchor or snapshot.id, snapshot, lineage)
+            if self._pipeline.replaces and lineage.steps:
+                raise self._shared(lineage.made_by)
+        return Last(anchor)
 
     def refuse_shared(self) -> None:
         """Refuse to replace rows of a sink that other pipelines write to."""
@@ -231,11 +228,14 @@ class Inputs:
 
     def _added(self, up_to: Positions) -> Work:
         rows = size = 0
+        allowed = None
         for name, each in self.each.items():
             taken = self.new_rows(each, up_to[name])
             rows, size = rows + taken.row_count, size + taken.size_bytes
+            if self.column is not None and taken.row_count:  # then there is one input
+                allowed = values_in(taken, self.column)
         kind: Literal["append", "merge"] = "merge" if self._pipeline.write == "merge" else "append"
-        return Work(kind if rows else "position", self.after, up_to, rows, size)
+        return Work(kind if rows else "position", self.after, up_to, rows, size, allowed=allowed)
 
     def new_rows(self, each: OpenInput, up_to: Position) -> Scan:
         after = self.after[each.name]
@@ -297,3 +297,43 @@ class Inputs:
             for name, each in self.each.items()
         )
         return (*own, *self.retired)
+
+
+def values_in(scan: Scan, column: str) -> Selection:
+    """The rows with values that these files have, as far as statistics say them."""
+    values, bounds = known_values(scan, column)
+    if values is not None:
+        return Selection.of(column, values)
+    return Selection(column, None, *bounds) if bounds is not None else Selection(column, nulls=True)
+
+
+def refuse_renamed(pipeline: PipelineDefinition, known: Collection[str]) -> None:
+    """Refuse a pipeline that would add rows a second time, because it had another name before.
+
+    Args:
+        pipeline: The pipeline.
+        known: The names of pipelines that may have written its sink, too.
+    """
+    if pipeline.write != "append" or pipeline.replaces:
+        return
+    read = {
+        (ref.without(SOURCE_OPTIONS).open().store.url, ref.dataset)
+        for ref in pipeline.inputs.values()
+        if Options(ref.given, also=SOURCE_OPTIONS).text("startingPosition") is None
+    }
+    sink = pipeline.sink_ref.open()
+    others: list[tuple[str, str]] = []
+    for snapshot in history_of(sink):
+        lineage = lineage_of(snapshot)
+        if lineage is not None and lineage.made_by == pipeline.name:
+            return  # it goes on at its own position
+        if lineage is not None and lineage.steps and lineage.made_by not in known:
+            same = (each.dataset for each in lineage.inputs if (each.store, each.dataset) in read)
+            others += [(lineage.made_by, dataset) for dataset in same]
+    if others:
+        other, dataset = others[0]
+        raise InvalidOptionError(
+            f"pipeline {pipeline.name!r} would add rows of dataset {dataset!r} that pipeline {other!r}, "
+            f"which is not in the project, has added to {sink.id!r}: name it {other!r} again, or give this "
+            "input a starting_position"
+        )

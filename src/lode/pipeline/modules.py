@@ -32,8 +32,9 @@ def function_in(folder: Path, given: str | Callable[..., Any], what: str) -> Cal
     name, attribute = found
     try:
         function = getattr(_module(folder, name), attribute)
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise InvalidOptionError(f"{what} {given.strip()} cannot be loaded: {error}") from error
+    except (Exception, SystemExit) as error:  # a module may do anything when it is imported
+        reason = str(error) if isinstance(error, ImportError | AttributeError | SyntaxError) else repr(error)
+        raise InvalidOptionError(f"{what} {given.strip()} cannot be loaded: {reason}") from error
     if not callable(function):
         raise InvalidOptionError(f"{what} {given.strip()} is a {type(function).__name__}, not a function")
     return function  # type: ignore[no-any-return]

@@ -10,17 +10,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidOptionError, UsageError
 from lode.lineage.runs import note_run
 from lode.near import did_you_mean
 from lode.pipeline.definition import SOURCE_OPTIONS
 from lode.pipeline.expectation import Expectation
 from lode.pipeline.graph import Graph, Node
 from lode.pipeline.graph_run import GraphRun
+from lode.pipeline.inputs import refuse_renamed
 from lode.pipeline.modules import function_in
 from lode.pipeline.pipeline import Pipeline
 from lode.pipeline.step import INPUT, Step, reference
 from lode.pipeline.task import Task
+from lode.pipeline.values import dataset_of, flat, hidden, listed, mapping
 from lode.spark.dataset_ref import DatasetRef, root_of
 from lode.spark.options import DESCRIPTIONS, FILE_OPTIONS, Options, store_options
 from lode.spark.session import is_remote_url, session
@@ -52,8 +54,6 @@ _PLACE_KEYS: Final = ("dataset", "lake", "store")
 _READ_KEYS: Final = (*_PLACE_KEYS, "as")
 _SINK_OPTIONS: Final = (*DESCRIPTIONS, *FILE_OPTIONS, "targetFileBytes", "sortBy", "mergeSchema")
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]*")
-# A value that is shorter is none that must be kept secret, and hiding it would spoil every message.
-_MIN_SECRET_CHARACTERS: Final = 6
 
 
 class Project:
@@ -89,8 +89,8 @@ class Project:
         self.parallel = parallel
         self.every = every
         self.tasks: dict[str, Task] = {}
-        self._store = _flat(store_options or {})
-        self._secrets = sorted((each for each in secrets if len(each) >= _MIN_SECRET_CHARACTERS), key=len)
+        self._store = flat(store_options or {})
+        self._secrets = tuple(secrets)
 
     def __repr__(self) -> str:
         return f"Project({shown(self.lake)}, {list(self.tasks)})"
@@ -139,7 +139,7 @@ class Project:
             raise InvalidOptionError(f"'retries' is {retries!r}: it is a whole number from 0")
         sink, write, on = self._sink(into)
         sources = self._sources(from_)
-        made = [self._step(step) for step in _listed(steps)]
+        made = [self._step(step) for step in listed(steps)]
         single = next(iter(sources)) if len(sources) == 1 else None
         also = self._tables(tables)
         if single in also:
@@ -151,7 +151,9 @@ class Project:
             sink=sink,
             steps=[_named_input(step, single) for step in made] if single else made,
             tables=also,
-            expect={key: _expectation(key, value) for key, value in (expect or {}).items()},
+            expect={
+                key: _expectation(key, value) for key, value in mapping(expect or {}, "'expect'").items()
+            },
             quarantine=None if quarantine is None else self._ref(quarantine, "'quarantine'", _PLACE_KEYS, ()),
             write=write,  # type: ignore[arg-type]  # it is checked there
             on=on,
@@ -178,7 +180,7 @@ class Project:
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             self.add(
-                name or function.__name__, from_=from_, into=into, steps=[*_listed(steps), function], **given
+                name or function.__name__, from_=from_, into=into, steps=[*listed(steps), function], **given
             )
             return function
 
@@ -231,18 +233,11 @@ class Project:
             progress: Called with the pipeline's name after each batch; one call at a time.
             stop: Ends the run after the batches that are running.
         """
-        names = self.graph.select(select)
-        if not names:
-            raise InvalidOptionError("the project has no pipelines: add one")
-        refresh = {self.graph.check_name(name) for name in full_refresh}
-        if refresh - set(names):
-            raise InvalidOptionError(
-                f"{min(refresh - set(names))!r} is to be computed anew, but is not selected"
-            )
-        if (since or until) and not refresh:
-            refresh = set(names)
+        names, refresh = self.choose(select, full_refresh, since, until)
         if refresh and continuous:
             raise InvalidOptionError("a continuous run computes nothing anew: do that once, then go on")
+        for name in names:
+            refuse_renamed(self.tasks[name].pipeline, self.tasks)
         store = self.store
         run = GraphRun(
             spark,
@@ -265,6 +260,25 @@ class Project:
         )
         return run.forever() if continuous else run.once()
 
+    def choose(
+        self,
+        select: Iterable[str] = (),
+        full_refresh: Iterable[str] = (),
+        since: str | None = None,
+        until: str | None = None,
+    ) -> tuple[list[str], set[str]]:
+        """The pipelines that a run with these arguments runs, in order, and those that it computes anew."""
+        names = self.graph.select(select)
+        if not names:
+            raise InvalidOptionError("the project has no pipelines: add one")
+        refresh = {self.graph.check_name(name) for name in full_refresh}
+        if refresh - set(names):
+            raise InvalidOptionError(
+                f"{min(refresh - set(names))!r} is to be computed anew, but is not selected"
+            )
+        in_range = since is not None or until is not None
+        return names, set(names) if in_range and not refresh else refresh
+
     def check(self) -> None:
         """Check everything that needs no Spark: options, steps, and that nothing is in a ring.
 
@@ -272,14 +286,16 @@ class Project:
             InvalidOptionError: Something is wrong.
         """
         self.graph  # noqa: B018 - refuses rings and shared sinks
-        for task in self.tasks.values():
-            task.pipeline.check()
+        for name, task in self.tasks.items():
+            try:
+                task.pipeline.check()
+                refuse_renamed(task.pipeline, self.tasks)
+            except UsageError as error:
+                raise InvalidOptionError(f"pipeline {name!r}: {self.without_secrets(str(error))}") from None
 
     def without_secrets(self, text: str) -> str:
         """A message without values of the environment that may be secrets."""
-        for secret in reversed(self._secrets):
-            text = text.replace(secret, "…")
-        return text
+        return hidden(text, self._secrets)
 
     def _sources(self, given: Any) -> dict[str, DatasetRef]:
         found: dict[str, DatasetRef] = {}
@@ -293,7 +309,7 @@ class Project:
 
     def _tables(self, given: Any) -> dict[str, DatasetRef]:
         if not isinstance(given, Mapping):
-            given = {_dataset_of(each, "'tables'"): each for each in _listed(given or ())}
+            given = {dataset_of(each, "'tables'"): each for each in listed(given or ())}
         return {
             str(name): self._ref(each, f"table {name!r}", _PLACE_KEYS, ()) for name, each in given.items()
         }
@@ -305,7 +321,7 @@ class Project:
         return (
             ref,
             str(given.get("write") or "append"),
-            [str(each) for each in _listed(given.get("on") or ())],
+            listed(given.get("on") or ()),
         )
 
     def _ref(self, given: Any, what: str, keys: tuple[str, ...], options: tuple[str, ...]) -> DatasetRef:
@@ -319,12 +335,17 @@ class Project:
                 names = (*keys, *spelled)
                 hint = did_you_mean(key, names) or f"there are {', '.join(names)}"
                 raise InvalidOptionError(f"{key!r} is unknown in {what}: {hint}")
-        dataset = _dataset_of(described, what)
-        chosen = {spelled[key]: value for key, value in described.items() if key in spelled}
-        if described.get("lake") is None:
-            return DatasetRef(self.lake, dataset, **chosen, **self._store)
-        lake = _absolute(str(described["lake"]), self.folder)
-        return DatasetRef(lake, dataset, **chosen, **_flat(described.get("store") or {}))
+        dataset = dataset_of(described, what)
+        chosen = {
+            spelled[key]: value for key, value in described.items() if key in spelled and value is not None
+        }
+        store = mapping(described.get("store") or {}, f"'store' in {what}")
+        if described.get("lake") is not None:
+            lake = _absolute(str(described["lake"]), self.folder)
+            return DatasetRef(lake, dataset, **chosen, **flat(store))
+        if store:
+            raise InvalidOptionError(f"{what} has 'store' without 'lake': say of which lake its options are")
+        return DatasetRef(self.lake, dataset, **chosen, **self._store)
 
     def _step(self, step: Any) -> Step:
         if callable(step):
@@ -344,26 +365,14 @@ class Project:
             raise InvalidOptionError(f"step {name} cannot be read: {error}") from None
 
 
-def mapping(content: object, what: str, known: Iterable[str] | None = None) -> dict[str, Any]:
-    """A mapping with text as keys, all of them known."""
-    if not isinstance(content, Mapping):
-        raise InvalidOptionError(f"{what} is a mapping, got {type(content).__name__}")
-    found = {str(key): value for key, value in content.items()}
-    if known is not None:
-        names = list(known)
-        for key in found:
-            if key not in names:
-                hint = did_you_mean(key, names) or f"there are {', '.join(names)}"
-                raise InvalidOptionError(f"{key!r} is unknown in {what}: {hint}")
-    return found
-
-
 def _node(pipeline: Pipeline) -> Node:
-    sinks = [ref for ref in (pipeline.sink_ref, pipeline.quarantine_ref) if ref is not None]
+    sink, quarantine = pipeline.sink_ref, pipeline.quarantine_ref
+    # An attempt replaces what an earlier one has put in quarantine.
+    aside = [] if quarantine is None else [quarantine]
     return Node(
         frozenset(_identity(ref) for ref in (*pipeline.inputs.values(), *pipeline.table_refs.values())),
-        frozenset(_identity(ref) for ref in sinks),
-        pipeline.write == "overwrite" or pipeline.recompute_by is not None,
+        frozenset(_identity(ref) for ref in (sink, *aside)),
+        frozenset(_identity(ref) for ref in ([sink, *aside] if pipeline.replaces else aside)),
     )
 
 
@@ -390,33 +399,9 @@ def _expectation(name: str, given: Any) -> Expectation:
     return Expectation(described["check"], described.get("on_fail", "warn"))
 
 
-def _dataset_of(given: Any, what: str) -> str:
-    dataset = (
-        given if isinstance(given, str) else given.get("dataset") if isinstance(given, Mapping) else None
-    )
-    if not isinstance(dataset, str) or not dataset:
-        raise InvalidOptionError(f"{what} names a dataset, got {given!r}")
-    return dataset
-
-
-def _flat(options: Mapping[str, Any], prefix: str = "store.") -> dict[str, str]:
-    """Options of the store as text with dots in their names, as ``format("lode")`` takes them."""
-    found: dict[str, str] = {}
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{name}.")
-        else:
-            found[f"{prefix}{name}"] = str(value).lower() if isinstance(value, bool) else str(value)
-    return found
-
-
 def _absolute(lake: str, folder: Path) -> str:
     """The lake; a relative directory begins at the folder of the project."""
     return lake if "://" in lake or lake.startswith("file:") else str(folder / lake)
-
-
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, list | tuple) else [given]
 
 
 def _snake(name: str) -> str:

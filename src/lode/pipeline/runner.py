@@ -17,7 +17,7 @@ from lode.lineage.record import Input, Lineage, input_of, lineage_of
 from lode.lineage.touched import check_kind, column_kind, kind_name
 from lode.pipeline.batch import Batch
 from lode.pipeline.expectation import counts_of
-from lode.pipeline.inputs import Inputs, Last, Positions, Work
+from lode.pipeline.inputs import Inputs, Last, Positions, Work, values_in
 from lode.pipeline.selection import Selection, parse_value
 from lode.pipeline.sink import OutsideError, SinkWriter
 from lode.pipeline.step import INPUT
@@ -27,6 +27,7 @@ from lode.snapshot import CommitReport, Snapshot
 from lode.spark.schema import known_schema, written_schema
 from lode.spark.session import functions_of
 from lode.spark.workers import TaskWorkers
+from lode.spark.write import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +109,10 @@ class Runner:
             each.dataset.plan(as_of=ExactId(heads[name].snapshot)) for name, each in self._inputs.each.items()
         ]
         rows, size = sum(plan.row_count for plan in plans), sum(plan.size_bytes for plan in plans)
-        return Work("recompute", after, heads, rows, size, Selection())
+        allowed = None
+        if self._inputs.column is not None and len(plans) == 1 and rows:
+            allowed = values_in(plans[0], self._inputs.column)
+        return Work("recompute", after, heads, rows, size, Selection(), allowed)
 
     def _range(self, since: Any, until: Any) -> Work | None:
         """A range of values as they were at the positions of now, so that what is waiting comes once."""
@@ -129,7 +133,10 @@ class Runner:
             None if value is None else parse_value(value, kind, name)
             for name, value in (("since", since), ("until", until))
         ]
-        return Work("recompute", at, at, 0, 0, Selection(column, None, bounds[0], bounds[1]))
+        first_value, last_value = bounds
+        if None not in bounds and first_value > last_value:  # type: ignore[operator]  # of one kind
+            raise InvalidOptionError(f"since is {since!r}, which comes after until, {until!r}: swap them")
+        return Work("recompute", at, at, 0, 0, Selection(column, None, first_value, last_value))
 
     def _is_ready(self) -> bool:
         """Whether all inputs have snapshots, and the positions in them are known."""
@@ -212,19 +219,21 @@ class Runner:
             return self._writer.position(metadata, key, self._columns(work, tables))
         frames = self._frames(work)
         output = self._output(frames, tables)
-        if work.kind == "append":
-            return self._writer.append(output, metadata, key)
         if work.kind == "merge":
             return self._writer.merge(output, metadata, key)
         selection = work.selection
-        assert selection is not None
-        self._check_output(output, frames, tables, selection, work)
+        allowed = work.allowed or selection
+        if allowed is not None:
+            self._check_output(output, frames, tables, allowed)
         if selection == Selection() and self._pipeline.write == "merge":
             self._check_unique(output)
         try:
-            return self._writer.replace(output, selection, metadata, key)
+            if selection is None:
+                return self._writer.append(output, metadata, key, allowed)
+            return self._writer.replace(output, selection, metadata, key, allowed)
         except OutsideError as outside:
-            raise self._outside(outside, frames, tables, selection) from None
+            assert allowed is not None
+            raise self._outside(outside, frames, tables, allowed) from None
 
     def _lineage(
         self, after: Positions, up_to: Positions, tables: _Tables, *, all_new: bool = False
@@ -341,12 +350,7 @@ class Runner:
         return self._sink_has_columns
 
     def _check_output(
-        self,
-        output: DataFrame,
-        frames: dict[str, DataFrame],
-        tables: _Tables,
-        selection: Selection,
-        work: Work,
+        self, output: DataFrame, frames: dict[str, DataFrame], tables: _Tables, selection: Selection
     ) -> None:
         """Refuse output without the column by which it is replaced, or with another kind of it."""
         column = selection.column
@@ -359,18 +363,19 @@ class Runner:
                 f"recompute_by is {column!r}, which step {step!r} drops: keep it in the output"
             )
         found = kind_name(check_kind(schema.field(column).type, column, "the output"))
-        for name, each in self._inputs.each.items():
-            scan = each.dataset.plan(as_of=ExactId(work.up_to[name].snapshot))
-            wanted = kind_name(column_kind(scan, column))
+        for name, frame in frames.items():
+            id = self._inputs.each[name].dataset.id
+            read = written_schema(frame.schema).field(column).type
+            wanted = kind_name(check_kind(read, column, f"dataset {id!r}"))
             if found != wanted:
                 raise InvalidOptionError(
-                    f"recompute_by is {column!r}, which is {wanted} in dataset {each.dataset.id!r} and "
-                    f"{found} in the output: keep its type"
+                    f"recompute_by is {column!r}, which is {wanted} in dataset {id!r} and {found} in the "
+                    "output: keep its type"
                 )
 
     def _check_unique(self, output: DataFrame) -> None:
         """Refuse two rows of one key, as a merge does."""
-        twice = output.groupBy(*self._pipeline.on).count().where("count > 1").first()
+        twice = output.groupBy(*map(quoted, self._pipeline.on)).count().where("count > 1").first()
         if twice is not None:
             values = ", ".join(f"{name} = {twice[name]!r}" for name in self._pipeline.on)
             raise InvalidOptionError(

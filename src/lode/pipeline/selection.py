@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class Selection:
     """Rows with some values of a column, or with values in a range; without a column all rows.
 
-    ``since`` and ``until`` are both inside the range.
+    ``since`` and ``until`` are both inside the range. With ``nulls`` so are rows without a value.
     """
 
     column: str | None = None
     values: tuple[Value, ...] | None = None
     since: Value = None
     until: Value = None
+    nulls: bool = False
 
     @staticmethod
     def of(column: str, values: Iterable[Value]) -> Selection:
@@ -70,7 +71,7 @@ class Selection:
             inside = f.lit(True)
             inside = inside if self.since is None else inside & (column >= f.lit(self.since))
             inside = inside if self.until is None else inside & (column <= f.lit(self.until))
-            return column.isNotNull() & inside
+            return column.isNull() | inside if self.nulls else column.isNotNull() & inside
         given = [value for value in self.values if value is not None]
         if len(given) == len(self.values):
             return column.isNotNull() & column.isin(given)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, StringType
 
 from lode.errors import ExpectationFailedError, InvalidOptionError
+from lode.lineage.record import lineage_of
 from lode.pipeline.expectation import FAILED, KEY, MAX_EXPECTATIONS, OUTSIDE, Counts, bits_of, with_failed
 from lode.spark.change import merge
 from lode.spark.options import Options, file_options
@@ -74,19 +75,30 @@ class SinkWriter:
         self._expect = pipeline.expect
         self._quarantine = pipeline.quarantine_ref
 
-    def append(self, frame: DataFrame, metadata: dict[str, Any], key: tuple[str, str]) -> Snapshot:
-        """Add the rows of a frame."""
-        return self._write(frame, metadata, key, None)
+    def append(
+        self, frame: DataFrame, metadata: dict[str, Any], key: tuple[str, str], allowed: Selection | None
+    ) -> Snapshot:
+        """Add the rows of a frame.
+
+        Raises:
+            OutsideError: The frame has other rows than those that are allowed.
+        """
+        return self._write(frame, metadata, key, None, allowed)
 
     def replace(
-        self, frame: DataFrame, selection: Selection, metadata: dict[str, Any], key: tuple[str, str]
+        self,
+        frame: DataFrame,
+        selection: Selection,
+        metadata: dict[str, Any],
+        key: tuple[str, str],
+        allowed: Selection | None,
     ) -> Snapshot:
         """Replace a selection of rows by those of a frame.
 
         Raises:
-            OutsideError: The frame has other rows than the selection.
+            OutsideError: The frame has other rows than those that are allowed.
         """
-        return self._write(frame, metadata, key, selection)
+        return self._write(frame, metadata, key, selection, allowed)
 
     def position(
         self, metadata: dict[str, Any], key: tuple[str, str], columns: StructType | None
@@ -111,7 +123,7 @@ class SinkWriter:
         try:
             if self._expect:
                 checked = with_failed(frame, self._expect, None).persist()
-                metadata |= self._without_sink(checked, frame.schema, key)
+                metadata |= self._without_sink(checked, frame.schema, metadata, key)
                 failed = functions_of(frame.sparkSession).col(FAILED)
                 keep = failed.bitwiseAND(bits_of(self._expect, "drop", "quarantine")) == 0
                 frame = checked.where(keep).drop(FAILED)
@@ -140,7 +152,12 @@ class SinkWriter:
         )
 
     def _write(
-        self, frame: DataFrame, metadata: dict[str, Any], key: tuple[str, str], selection: Selection | None
+        self,
+        frame: DataFrame,
+        metadata: dict[str, Any],
+        key: tuple[str, str],
+        selection: Selection | None,
+        allowed: Selection | None,
     ) -> Snapshot:
         evolve = self._options.flag("mergeSchema")
         with self._begin(frame.schema, key) as probe:
@@ -149,7 +166,7 @@ class SinkWriter:
             job = Job.of(probe, written_schema(frame.schema), evolve=evolve)
         replacement = None if selection is None else _replacement(self._sink, selection)
         quarantine = self._open_quarantine(frame.schema, key, selection)
-        inside = None if selection is None else selection.condition(frame.sparkSession)
+        inside = None if allowed is None else allowed.condition(frame.sparkSession)
         is_checked = bool(self._expect) or inside is not None
         rows = with_failed(frame, self._expect, inside) if is_checked else frame
         work = _InTask(
@@ -196,7 +213,9 @@ class SinkWriter:
             transaction.add(*(result.staged for result in done))
             return transaction.commit()
 
-    def _without_sink(self, checked: DataFrame, schema: StructType, key: tuple[str, str]) -> dict[str, Any]:
+    def _without_sink(
+        self, checked: DataFrame, schema: StructType, metadata: dict[str, Any], key: tuple[str, str]
+    ) -> dict[str, Any]:
         """Count the checks of a frame and quarantine its rows, without writing to the sink."""
         quarantine = self._open_quarantine(schema, key, None)
         with self._begin(schema, None) as probe:
@@ -214,7 +233,7 @@ class SinkWriter:
             results: list[_Result] = in_tasks(checked, order, work)
             counted = self._counted(results)
             if quarantine is not None:
-                quarantine.commit(counted, results)
+                quarantine.commit(metadata | counted, results)
         except BaseException:
             if quarantine is not None:
                 quarantine.discard()
@@ -256,6 +275,7 @@ class SinkWriter:
         if not dataset.exists:
             with begin(dataset, columns, idempotency_key=(key[0], "columns"), on_conflict="append") as first:
                 first.commit()
+        self._check_own(dataset)
         dataset.settle()  # a commit of a dead attempt may be decided and not be visible yet
         base = dataset.latest()
         with begin(dataset, columns, evolve=True, **file_options(Options(self._quarantine.given))) as probe:
@@ -268,6 +288,21 @@ class SinkWriter:
             selected = selection.expression(known)
             where = None if selected is None else where | selected
         return _Quarantine(dataset, job, base.id, where)
+
+    def _check_own(self, quarantine: Dataset) -> None:
+        """Refuse a quarantine dataset with rows of others: a batch may replace them."""
+        name = self._pipeline.name
+        lineages = (lineage_of(snapshot) for snapshot in quarantine.history())
+        newest = next((lineage for lineage in lineages if lineage is not None), None)
+        if newest is not None and newest.made_by != name:
+            raise InvalidOptionError(
+                f"pipeline {name!r} puts rows aside in dataset {quarantine.id!r}, which pipeline "
+                f"{newest.made_by!r} writes too: give each a quarantine of its own"
+            )
+        if quarantine.schema is not None and BATCH not in quarantine.schema.names:
+            raise InvalidOptionError(
+                f"dataset {quarantine.id!r} is no quarantine of pipeline {name!r}: name a new one"
+            )
 
 
 def _nullable(column: Any) -> Any:

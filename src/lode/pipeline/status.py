@@ -11,7 +11,7 @@ import msgspec
 from lode.errors import LodeError
 from lode.lineage.flow import Expected, Waiting, expectations_of, waiting_in
 from lode.lineage.position import starting_position
-from lode.lineage.record import lineage_of
+from lode.lineage.record import history_of, lineage_of
 from lode.lineage.runs import Run, runs_of
 from lode.pipeline.definition import SOURCE_OPTIONS
 from lode.runtime import REAL
@@ -108,7 +108,7 @@ def _status(project: Project, task: Task) -> Status:
 
 def _newest(sink: DatasetRef, name: str) -> tuple[Snapshot | None, Lineage | None]:
     if sink.exists:
-        for snapshot in sink.open().history():
+        for snapshot in history_of(sink.open()):
             lineage = lineage_of(snapshot)
             if lineage is not None and lineage.made_by == name:
                 return snapshot, lineage

@@ -174,8 +174,8 @@ def _function(function: Callable[..., Any], names: Sequence[str], *, alone: bool
 def _load(module: str, name: str) -> Callable[..., Any]:
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InvalidOptionError(f"step {module}:{name} cannot be loaded: {error}") from error
+    except (Exception, SystemExit) as error:  # a module may do anything when it is imported
+        raise InvalidOptionError(f"step {module}:{name} cannot be loaded: {error!r}") from error
     if not callable(found):
         raise InvalidOptionError(f"step {module}:{name} is a {type(found).__name__}, not a function")
     return found  # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lode.errors import LodeError
 from lode.near import column_hint
 from lode.pipeline.definition import SOURCE_OPTIONS
+from lode.pipeline.inputs import refuse_renamed
 from lode.pipeline.step import INPUT, plain_sql, reference
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def problems_in(project: Project) -> list[Problem]:
         task = project.tasks[name]
         try:
             task.pipeline.check()
+            refuse_renamed(task.pipeline, project.tasks)
         except LodeError as error:
             found.append(Problem(name, str(error)))
             continue

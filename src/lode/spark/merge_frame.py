@@ -26,7 +26,7 @@ from lode.spark.session import functions_of
 from lode.spark.spread import slices_of, work_frame
 from lode.spark.staging import in_utc
 from lode.spark.workers import attempt_number, cost_of
-from lode.spark.write import answer, answers, check_types, quoted
+from lode.spark.write import answer, check_types, quoted, results
 from lode.write.removal import everywhere
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class MergedFrame:
             Rewrite(base.reader, stager, when_matched), parts, self._columns, tuple(self._keys)
         )
         with self._workers.staging() as note:
-            done = [each for share in answers(by_file.mapInArrow(rewrite, "result binary")) for each in share]
+            done = [each for share in results(by_file, rewrite) for each in share]
             note(attempt for _, attempt in done)
         return [changed for changed, _ in done]
 

@@ -239,7 +239,27 @@ def in_tasks(
     # Sorted by Spark, which can spill: a task then has one file open at a time.
     rows = df.sortWithinPartitions(*order) if order else df
     with _cheap_batches(df):
-        return answers(rows.mapInArrow(work, "result binary"))
+        return results(rows, work)
+
+
+def results(df: DataFrame, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> list[Any]:
+    """Give the rows of a frame to work in tasks, and return its answers."""
+    if any(letter in name for name in df.columns for letter in ".`"):
+        # Spark takes such names apart when it hands the columns over.
+        work = _WithNames(work, df.columns)
+        df = df.toDF(*(f"column_{number}" for number in range(len(df.columns))))
+    return answers(df.mapInArrow(work, "result binary"))
+
+
+@dataclass(frozen=True, slots=True)
+class _WithNames:
+    """Gives the columns of batches their names. Pickles."""
+
+    work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    names: list[str]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.work(batch.rename_columns(self.names) for batch in batches)
 
 
 @dataclass(frozen=True, slots=True)
