@@ -166,6 +166,27 @@ def test_the_helper_sends_changes(server: LodeServer, client: Client, form: str)
     assert names_in(client, table) == {1: "new", 3: "c"}
 
 
+def test_a_table_of_sql_takes_changes_and_keeps_them_under_another_name(
+    client: Client, server: LodeServer
+) -> None:
+    name = f"keyed{next(_numbers)}"
+    columns = "id INT64 NOT NULL, name STRING, PRIMARY KEY (id) NOT ENFORCED"
+    client.query_and_wait(f"CREATE TABLE d.{name} ({columns}) OPTIONS (max_staleness = INTERVAL 15 MINUTE)")
+    table = client.get_table(f"p.d.{name}")
+    assert (key_of(table), table.max_staleness) == (["id"], "0-0 0 0:15:0")
+    with Call(server.write_client()) as call:
+        call.ask(
+            arrow_request(default_of(table), changes(("UPSERT", 1, "new", "9"), ("UPSERT", 2, "b", "1")))
+        )
+    client.query_and_wait(f"ALTER TABLE d.{name} RENAME TO {name}_renamed")
+    renamed = client.get_table(f"p.d.{name}_renamed")
+    with Call(server.write_client()) as call:
+        # The number of a row's last change is known under the other name, too.
+        late = changes(("UPSERT", 1, "late", "8"), ("DELETE", 2, None, "2"))
+        assert not call.ask(arrow_request(default_of(renamed), late)).error.code
+    assert names_in(client, renamed) == {1: "new"}
+
+
 def test_the_columns_of_changes_are_not_shown(client: Client, server: LodeServer) -> None:
     table = keyed(client, "id")
     with Call(server.write_client()) as call:
