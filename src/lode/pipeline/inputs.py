@@ -277,15 +277,17 @@ class Inputs:
     def _removed(self, error: RowsRemovedError) -> RowsRemovedError:
         if self._pipeline.write == "merge":
             remedy = "write='overwrite' with recompute_by follows corrections, which a merge cannot"
+            ignoring = ""
         else:
             remedy = (
                 "set recompute_by to a column of input and output, so that the output of its changed values "
                 "is replaced"
             )
+            ignoring = "; or say onRemoval for this input"
         return RowsRemovedError(
             f"pipeline {self._pipeline.name!r} has read rows that snapshot {error.snapshot_id} of an input "
             f"removed or rewrote: {remedy}; or compute all of it again with --full-refresh "
-            "(Pipeline.refresh); or say onRemoval for this input",
+            f"(Pipeline.refresh){ignoring}",
             snapshot_id=error.snapshot_id,
         )
 
