@@ -459,3 +459,27 @@ def test_the_first_and_the_last_time_are_answered(engine: Engine) -> None:
 def test_a_struct_as_the_row_of_a_result_has_its_members_as_columns(engine: Engine) -> None:
     result = engine.run(parse("SELECT AS STRUCT 1 AS a, 'x' AS b, 2")[0])
     assert [row for batch in result.batches for row in batch.to_pylist()] == [{"a": 1, "b": "x", "f0_": 2}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT SUM(s.a) FROM (SELECT STRUCT(1 AS a, 'x' AS b) AS s UNION ALL SELECT STRUCT(2, 'y'))",
+        "SELECT SUM(s.a) FROM (SELECT STRUCT(1 AS a) AS s UNION ALL SELECT STRUCT(1 AS b) UNION ALL "
+        "SELECT STRUCT(1))",
+        "SELECT SUM(x.a) FROM UNNEST([STRUCT(1 AS a, 2 AS b), (2, 4)]) x",
+        "SELECT SUM(x.a) FROM UNNEST([STRUCT(1 AS a), STRUCT(2 AS b)]) x",
+        "SELECT SUM(e.a) FROM (SELECT [STRUCT(1 AS a)] AS s UNION ALL SELECT [STRUCT(2)]) t, t.s AS e",
+        "SELECT SUM(s.t.a) FROM (SELECT STRUCT(STRUCT(1 AS a) AS t) AS s UNION ALL SELECT STRUCT(STRUCT(2)))",
+        "SELECT IF(FALSE, STRUCT(1 AS a), STRUCT(3)).a",
+        "SELECT CASE 1 WHEN 2 THEN STRUCT(1 AS a) WHEN 1 THEN STRUCT(3 AS c) ELSE STRUCT(2) END.a",
+        "SELECT COALESCE(NULL, IF(FALSE, STRUCT(1 AS a), NULL), STRUCT(3)).a",
+        "WITH t AS (SELECT 3 AS b) SELECT IF(FALSE, STRUCT(1 AS a), STRUCT(b)).a FROM t",
+    ],
+)
+def test_members_of_structs_of_one_type_have_the_names_of_the_first(engine: Any, query: str) -> None:
+    assert answer(engine, query) == ("INT64", 3)
+
+
+def test_the_name_of_a_member_is_no_sql(engine: Any) -> None:
+    assert answer(engine, 'SELECT STRUCT(1 AS `a" := 2, "b`)') == ("STRUCT", {'a" := 2, "b': 1})

@@ -18,7 +18,8 @@ from sqlglot.tokenizer_core import TokenType
 from lode.format.ids import shortened
 from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.functions import AGGREGATES, FUNCTIONS, PARTS
-from lode.sql.types import BIGNUMERIC, GEOGRAPHY, NUMERIC, text
+from lode.sql.structs import member_name, member_value
+from lode.sql.types import BIGNUMERIC, GEOGRAPHY, NUMERIC, quoted, text
 
 # Functions with a syntax of their own; all others are kept by name.
 _PARSED: Final = frozenset(
@@ -545,24 +546,13 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         return "now()"
 
     def struct_sql(self, expression: exp.Struct) -> str:
-        members = []
-        for number, each in enumerate(expression.expressions):
-            if isinstance(each, exp.PropertyEQ | exp.Alias):
-                name, value = (
-                    (each.this.name, each.expression)
-                    if isinstance(each, exp.PropertyEQ)
-                    else (each.alias, each.this)
-                )
-            else:
-                value = each
-                name = each.name if isinstance(each, exp.Column | exp.Dot) else f"_field_{number + 1}"
-            made = self.sql(value)
-            members.append(f'"{name}" := {made}')
+        members = [
+            f"{quoted(member_name(each, number))} := {self.sql(member_value(each))}"
+            for number, each in enumerate(expression.expressions)
+        ]
         return f"struct_pack({', '.join(members)})"
 
     def array_sql(self, expression: exp.Array) -> str:
-        if expression.expressions and isinstance(expression.expressions[0], exp.Struct):
-            _name_members(list(expression.expressions))
         inner = expression.expressions
         if len(inner) == 1 and isinstance(inner[0], exp.Query):
             return f"COALESCE(ARRAY({self.sql(inner[0])}), [])"
@@ -608,22 +598,6 @@ def is_float(node: Any) -> bool:
     """Whether a node is a literal of FLOAT64, perhaps with a minus sign."""
     node = node.this if isinstance(node, exp.Neg) else node
     return isinstance(node, exp.Literal) and not node.is_string and not str(node.this).isdigit()
-
-
-def _name_members(structs: list[Any]) -> None:
-    """Give the members of further structs of an array the names of the first."""
-    names = [each.this if isinstance(each, exp.PropertyEQ) else None for each in structs[0].expressions]
-    for each in structs[1:]:
-        members = each.expressions if isinstance(each, exp.Struct | exp.Tuple) else []
-        if len(members) != len(names):
-            continue
-        made = [
-            exp.PropertyEQ(this=name.copy(), expression=member.copy())
-            if name is not None and not isinstance(member, exp.PropertyEQ)
-            else member
-            for name, member in zip(names, members, strict=True)
-        ]
-        each.replace(exp.Struct(expressions=made))
 
 
 _CALL: Final = re.compile(r"(?<![\w$])bqs?_\w+\(")

@@ -21,6 +21,7 @@ from lode.sql.messages import as_query_error
 from lode.sql.parser import parse
 from lode.sql.partition_filter import check_partition_filter
 from lode.sql.rewrite import Functions, hide, name_columns, replace_table, sources
+from lode.sql.structs import name_members
 from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted, text
 from lode.sql.workers import RemoteDatabase, WorkerLostError
 
@@ -158,6 +159,7 @@ class Engine:
             bound = [self._bind(each, schemas) for each in named]
             expand_arrays(tree, schemas)
             tree = Functions(self.functions, self.stored).inlined(tree)
+            name_members(tree)
             prefix = prefix_of(tree, bound if columns is None else [*bound, columns])
             widen(tree, prefix)
             return with_prefix(_Writer().generate(tree, copy=False), prefix)
