@@ -26,6 +26,7 @@ Evolution: TypeAlias = "Callable[[Definition], Definition]"
 
 _UNITS: Final = {"s": 0, "ms": 1, "us": 2}
 _LISTS: Final = ("is_list", "is_large_list")
+_ON_WRITE: Final = "write(evolve=True), or the option mergeSchema in Spark"
 
 
 def evolve(
@@ -134,7 +135,7 @@ def check_columns(definition: Definition, schema: pa.Schema, dataset_id: str) ->
         if field.name not in definition.ids:
             raise SchemaViolationError(
                 f"column {field.name!r} ({field.type}) is not one of dataset {dataset_id!r}, which has "
-                f"{', '.join(stored.names)}: add it with ds.evolve(add=…) or write(evolve=True)",
+                f"{', '.join(stored.names)}: add it with ds.evolve(add=…), {_ON_WRITE}",
                 column=field.name,
             )
     for field in stored:
@@ -163,9 +164,7 @@ def check_type(field: pa.Field[Any], stored: pa.Field[Any], dataset_id: str) -> 
     """Refuse a column whose values may not fit the dataset's column of the same name."""
     if not is_wider(field.type, stored.type):
         wider = is_wider(stored.type, field.type)
-        remedy = (
-            "widen it with ds.evolve(widen=…) or write(evolve=True)" if wider else "convert the data first"
-        )
+        remedy = f"widen it with ds.evolve(widen=…), {_ON_WRITE}" if wider else "convert the data first"
         raise SchemaViolationError(
             f"column {field.name!r} is {field.type} in the data and {stored.type} in dataset "
             f"{dataset_id!r}: {remedy}",

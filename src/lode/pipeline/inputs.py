@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 Positions: TypeAlias = "dict[str, Position]"
 
 _RESTART: Final = (
-    "compute all of it again with --full-refresh (Pipeline.refresh), or start it under another name, from "
-    "'earliest' or with a snapshot or tag as startingPosition"
+    "compute all of it again with --full-refresh (Pipeline.refresh), or start it under another name, with a "
+    "snapshot or tag as startingPosition"
 )
 
 
