@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import product
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import datasource
 from pyspark.sql.types import StructType
 
@@ -517,6 +518,43 @@ def test_many_files_are_listed_in_few_tasks(spark: SparkSession, lake: str) -> N
     ]
     assert stages == [8]  # not 60
     assert df.count() == 60
+
+
+def test_many_small_files_are_read_in_python_with_the_rows_that_spark_reads(
+    spark: SparkSession, lake: str
+) -> None:
+    ds = opened(lake, layout=lode.HiveLayout("n"))
+    moments = [datetime(2026, 11, 18, 1, 2, second % 60, tzinfo=UTC) for second in range(70)]
+    several = pa.table(
+        {
+            "n": list(range(70)),
+            "at": pa.array(moments, pa.timestamp("us", "UTC")),
+            "tags": [[str(n), None] if n % 3 else None for n in range(70)],
+            "pair": [{"x": n, "y": "é"} for n in range(70)],
+            "price": pa.array([Decimal(n) / 4 for n in range(70)], pa.decimal128(9, 2)),
+            "ratio": [float("nan") if n == 7 else n / 3 for n in range(70)],
+        }
+    )
+    ds.write(several)
+    ds.evolve(add={"note": "string"})
+    ds.write(several.slice(0, 3).append_column("note", pa.array(["a", None, "c"])))
+    found = lode.spark.read(spark, lake, "events")
+    native = lode.spark.read(spark, lake, "events", reader="spark")
+    plan = cast("Any", found)._jdf.queryExecution().executedPlan().toString()
+    assert "MapInArrow" in plan
+    assert "FileScan" not in plan
+    assert found.schema == native.schema
+    assert sorted(map(str, found.collect())) == sorted(map(str, native.collect()))
+    some = lode.spark.read(spark, lake, "events", columns=["price", "n"], where="n < 65")
+    assert sorted(some.collect()) == sorted(native.where("n < 65").select("price", "n").collect())
+
+
+def test_a_damaged_file_among_many_small_ones_is_named(spark: SparkSession, lake: str) -> None:
+    ds = opened(lake, layout=lode.HiveLayout("n"))
+    broken = ds.write(pa.table({"n": list(range(70))})).files[40]
+    cast("LocalStore", ds.store).local_path(broken.path).write_bytes(b"\0" * broken.size_bytes)
+    with pytest.raises(PySparkException, match=re.escape(broken.path)):
+        lode.spark.read(spark, lake, "events").count()
 
 
 @pytest.mark.parametrize("codec", ["parquet", "jsonl"])

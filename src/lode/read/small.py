@@ -60,6 +60,7 @@ def read_small(
     runtime: Runtime,
     *,
     share: float = 1.0,
+    alone: bool = False,
 ) -> Iterator[tuple[FileRef, list[pa.RecordBatch] | None]]:
     """Yield small files in order, each with its rows; None for a file whose columns have other types.
 
@@ -70,8 +71,11 @@ def read_small(
         schema: The columns that are wanted, by their names in the files. One that a file lacks is null.
         runtime: Has the threads.
         share: The part of a file's columns that is wanted.
+        alone: Whether to decode on one thread, because other processes use the other cores.
     """
     threads, batch = _threads(store, files, share)
+    if alone and is_nearby(store):
+        threads = 1
     start, size, limit = 0, 1, FIRST_ROUND_FILES
     while start < len(files):
         count = _round(files, start, min(limit, max(threads, MAX_ROUND_BYTES // size)))

@@ -18,13 +18,14 @@ from lode.codec.parquet import Parquet
 from lode.errors import InvalidOptionError
 from lode.read import which
 from lode.read.change_scan import ChangeScan
+from lode.read.small import is_small
 from lode.read.which import as_text
 from lode.spark.filters import together
 from lode.spark.options import Options, dataset_of, removal_option
 from lode.spark.schema import arrow_schema, check_names, is_special, projected, scan_schema, spark_schema
 from lode.spark.session import is_connect, setting_before, temporary_setting
-from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, plan_splits
-from lode.spark.spread import work_frame
+from lode.spark.splits import BATCH_ROWS, OPEN_BYTES, SPLIT_BYTES, PieceReader, plan_splits, whole
+from lode.spark.spread import slices_of, work_frame
 from lode.spark.where import conditions_in
 from lode.spark.write import quoted
 from lode.store.protocol import SupportsLocalPath
@@ -50,6 +51,9 @@ _HADOOP_SCHEMES: Final = {"s3": "s3a", "gs": "gs"}
 # Up to so many rows, and as many bytes as Spark allows when they are decoded, a side of a join is small.
 _SMALL_ROWS: Final = 100_000
 _EXPANSION: Final = 8
+# From so many files on, of so many rows on average, files are read in Python.
+_MIN_SMALL_FILES: Final = 64
+_SMALL_FILE_ROWS: Final = 2_000
 _LISTING_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 # Spark's own default.
 _SPARK_LISTING_TASKS: Final = "10000"
@@ -89,7 +93,8 @@ def read(
             opened. Spark prunes row groups by later filters too, but has to open the files for it.
         schema: Columns of the dataset and their types; without it those that the dataset has at that point.
         reader: ``"spark"`` is Spark's own Parquet reader, ``"python"`` goes through ``format("lode")``,
-            ``"auto"`` takes Spark's wherever it can read the files.
+            ``"auto"`` takes Spark's wherever it can read the files, unless they are many and small: those are
+            read by tasks in Python, in which opening a file takes less time.
         options: More of ``format("lode")``, such as ``{"store.endpoint": …}``.
     """
     given = dict(options or {})
@@ -127,8 +132,11 @@ def read(
     else:
         conditions = conditions_in(where, struct, spark) if where is not None else []
         files = scan.pruned(together(conditions, found.names), arrow_schema(struct))
-        paths = [_hadoop_path(opened.store, file.path) for file in files]
-        df = _native(spark, paths, struct, trust_statistics=not may_hold_nan(files, found))
+        if reader == "auto" and _are_small(files):
+            df = _in_tasks(spark, scan, files, struct)
+        else:
+            paths = [_hadoop_path(opened.store, file.path) for file in files]
+            df = _native(spark, paths, struct, trust_statistics=not may_hold_nan(files, found))
     if where is not None:
         df = df.where(where)
     return df if found is chosen else df.select(*(quoted(name) for name in chosen.names))
@@ -145,6 +153,8 @@ def frame_of(spark: SparkSession, scan: Scan, struct: StructType, options: Optio
     """
     schema = arrow_schema(struct)
     if not scan.paths or _obstacle(spark, scan, schema) is None:
+        if _are_small(scan.files):
+            return _in_tasks(spark, scan, scan.files, struct)
         paths = [_hadoop_path(scan.store, path) for path in scan.paths]
         return _native(spark, paths, struct, trust_statistics=False)
     reader = PieceReader(
@@ -153,6 +163,24 @@ def frame_of(spark: SparkSession, scan: Scan, struct: StructType, options: Optio
     size = options.size("splitBytes", SPLIT_BYTES)
     splits = plan_splits(scan, split_bytes=size, splittable=reader.splittable)
     return work_frame(spark, [split.pieces for split in splits]).mapInArrow(_ReadPieces(reader), struct)
+
+
+def _are_small(files: Sequence[FileRef]) -> bool:
+    """Whether these files take less time in Python: Spark's reader needs a millisecond to open one."""
+    if len(files) < _MIN_SMALL_FILES or any(file.stats is None for file in files):
+        return False
+    rows = sum(file.stats.row_count for file in files if file.stats is not None)
+    return rows <= len(files) * _SMALL_FILE_ROWS and all(is_small(file) for file in files)
+
+
+def _in_tasks(spark: SparkSession, scan: Scan, files: Sequence[FileRef], struct: StructType) -> DataFrame:
+    """The rows of small files, which tasks in Python read, many files each."""
+    reader = PieceReader(scan.store, scan.components, arrow_schema(struct))
+    pieces = [whole(file) for file in files]
+    slices = slices_of(spark, [OPEN_BYTES + file.size_bytes for file in files])
+    work = [[pieces[index] for index in indexes] for indexes in slices]
+    frame = work_frame(spark, work).mapInArrow(_ReadPieces(reader), struct)
+    return frame.hint("broadcast") if _is_small(spark, scan) else frame
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -12,15 +13,18 @@ from pyspark.sql.datasource import InputPartition
 
 from lode.codec.arrow_cast import cast_batch
 from lode.codec.columnar import to_batch
+from lode.codec.protocol import reads_whole
 from lode.errors import InvalidFormatError
 from lode.read.change_scan import ChangeScan
 from lode.read.files import decode_file
 from lode.read.filesystem import arrow_filesystem
 from lode.read.incremental import CHANGE
+from lode.read.small import MAX_SMALL_BYTES, read_small
+from lode.runtime import REAL
 from lode.spark.filters import Condition, together
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     import pyarrow.compute as pc
 
@@ -41,7 +45,10 @@ _MAX_SPLIT_BYTES: Final = 128 << 20
 _MAX_AUTO_SPLITS: Final = 256
 BATCH_ROWS: Final = 1 << 17
 # The cost of opening a file, in bytes, so that a task does not get thousands of tiny files.
-_OPEN_BYTES: Final = 256 << 10
+OPEN_BYTES: Final = 32 << 10
+# Rows of small files go to Spark in batches of so many rows or bytes: each batch has a cost of its own.
+_JOINED_ROWS: Final = 1 << 14
+_JOINED_BYTES: Final = 8 << 20
 
 
 Names: TypeAlias = Mapping[str, "str | None"]
@@ -85,11 +92,38 @@ class PieceReader:
         return self.components.is_plain_parquet
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-        for piece in pieces:
-            batches = self._row_groups(piece) if self.splittable else self._decoded(piece)
-            for batch in batches:
-                if batch.num_rows:
-                    yield batch if piece.change is None else self._marked(batch, piece.change)
+        for small, run in groupby(pieces, self._is_small):
+            if small:
+                yield from _joined(self._small(list(run)))
+            else:
+                for piece in run:
+                    yield from self._read_one(piece)
+
+    def _read_one(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        batches = self._row_groups(piece) if self.splittable else self._decoded(piece)
+        for batch in batches:
+            if batch.num_rows:
+                yield batch if piece.change is None else self._marked(batch, piece.change)
+
+    def _is_small(self, piece: Piece) -> bool:
+        """Whether the file is read in one request, without the conditions: Spark filters again."""
+        size = piece.file.size_bytes
+        return (
+            self.splittable
+            and piece.stop - piece.start == size <= MAX_SMALL_BYTES
+            and not piece.names
+            and piece.change is None
+            and bool(self.schema.names)
+        )
+
+    def _small(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        codec = self.components.codec
+        assert reads_whole(codec)
+        files = [piece.file for piece in pieces]
+        # Spark's tasks are parallel already.
+        found = read_small(self.store, codec, files, self.schema, REAL, alone=True)
+        for piece, (_, batches) in zip(pieces, found, strict=True):
+            yield from self._read_one(piece) if batches is None else batches
 
     def _marked(self, batch: pa.RecordBatch, change: str) -> pa.RecordBatch:
         """The batch with what happened to its rows, if that is wanted."""
@@ -161,6 +195,20 @@ class PieceReader:
             yield batch if where is None else batch.filter(where)
 
 
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of small batches in larger ones."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _JOINED_ROWS or size >= _JOINED_BYTES:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held, rows, size = [], 0, 0
+    if rows:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
 def plan_splits(
     scan: Scan,
     where: pc.Expression | None = None,
@@ -185,7 +233,7 @@ def plan_splits(
     if not split_bytes:
         total = sum(file.size_bytes for file, _ in files)
         cut_bytes = min(max(total // _MAX_AUTO_SPLITS, _MIN_CUT_BYTES), _MAX_SPLIT_BYTES)
-        each = (total + len(files) * _OPEN_BYTES) // _MIN_AUTO_SPLITS
+        each = (total + len(files) * OPEN_BYTES) // _MIN_AUTO_SPLITS
         split_bytes = min(max(each, _MIN_SPLIT_BYTES), cut_bytes)
     found: list[Split] = []
     pieces: list[Piece] = []
@@ -196,8 +244,8 @@ def plan_splits(
         for file, change in files
         for piece in _cut(file, names.get(file.path, same), change, cut_bytes, splittable)
     ):
-        size = piece.stop - piece.start + _OPEN_BYTES
-        if pieces and weight + size > split_bytes + _OPEN_BYTES:
+        size = piece.stop - piece.start + OPEN_BYTES
+        if pieces and weight + size > split_bytes + OPEN_BYTES:
             found.append(Split(pieces))
             pieces, weight = [], 0
         pieces.append(piece)
@@ -208,11 +256,16 @@ def plan_splits(
 def _cut(
     file: FileRef, names: Names, change: str | None, cut_bytes: int, splittable: bool
 ) -> Iterator[Piece]:
-    slim = msgspec.structs.replace(file, stats=None)  # tasks have no use for statistics
+    slim = whole(file).file
     count = max(round(file.size_bytes / cut_bytes), 1) if splittable else 1
     step = -(-file.size_bytes // count)
     for start in range(0, file.size_bytes, max(step, 1)):
         yield Piece(slim, start, min(start + step, file.size_bytes), names, change)
+
+
+def whole(file: FileRef) -> Piece:
+    """A file that is read as a whole, without its statistics: tasks have no use for them."""
+    return Piece(msgspec.structs.replace(file, stats=None), 0, file.size_bytes)
 
 
 def _row_groups_in(footer: Any, piece: Piece) -> list[int]:
