@@ -62,9 +62,12 @@ def _small_files(target: str, df: DataFrame) -> lode.Dataset:
     """A dataset with the rows in files of a few each, as a busy writer leaves them."""
     import lode
 
-    codec = lode.Parquet(row_group_rows=_ROWS_PER_FILE)
-    dataset = lode.Dataset(DATASET, url(target), codec=codec, checksum="xxh3-128")
-    dataset.write(df.toArrow(), target_file_bytes=1)
+    dataset = lode.Dataset(DATASET, url(target), codec="parquet", checksum="xxh3-128")
+    rows = df.toArrow()
+    with dataset.transaction() as transaction:
+        for number, start in enumerate(range(0, rows.num_rows, _ROWS_PER_FILE)):
+            transaction.stage(rows.slice(start, _ROWS_PER_FILE), task=f"{number}")
+        transaction.commit()
     return dataset
 
 

@@ -64,10 +64,15 @@ def spread(
 
 def work_frame(spark: SparkSession, work: Sequence[object]) -> DataFrame:
     """A frame with one row for each piece of work, pickled, spread over tasks."""
-    rows = [(pickle.dumps(piece),) for piece in work]
+    pickled = [pickle.dumps(piece) for piece in work]
     if is_connect(spark):
-        return spark.createDataFrame(rows, "work binary")
-    return spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "work binary")
+        return spark.createDataFrame([(piece,) for piece in pickled], "work binary")
+    context = spark.sparkContext
+    if len(work) <= context.defaultParallelism * _TASKS_PER_CORE:
+        # Of an Arrow table Spark makes a task for each core, without a Python worker that makes its rows.
+        return spark.createDataFrame(pa.table({"work": pa.array(pickled, pa.binary())}))
+    rows = [(piece,) for piece in pickled]
+    return spark.createDataFrame(context.parallelize(rows, len(rows)), "work binary")
 
 
 def slices_of(spark: SparkSession, costs: Sequence[int]) -> list[list[int]]:
