@@ -51,9 +51,11 @@ _HADOOP_SCHEMES: Final = {"s3": "s3a", "gs": "gs"}
 # Up to so many rows, and as many bytes as Spark allows when they are decoded, a side of a join is small.
 _SMALL_ROWS: Final = 100_000
 _EXPANSION: Final = 8
-# From so many files on, of so many rows on average, files are read in Python.
+# From so many files on, with at most so many columns and, on average, rows, files are read in Python. Spark's
+# reader opens a file more slowly, and then reads only the columns that a query uses.
 _MIN_SMALL_FILES: Final = 64
 _SMALL_FILE_ROWS: Final = 2_000
+_SMALL_FILE_COLUMNS: Final = 24
 _LISTING_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 # Spark's own default.
 _SPARK_LISTING_TASKS: Final = "10000"
@@ -132,7 +134,7 @@ def read(
     else:
         conditions = conditions_in(where, struct, spark) if where is not None else []
         files = scan.pruned(together(conditions, found.names), arrow_schema(struct))
-        if reader == "auto" and _are_small(files):
+        if reader == "auto" and _are_small(files, found):
             df = _in_tasks(spark, scan, files, struct)
         else:
             paths = [_hadoop_path(opened.store, file.path) for file in files]
@@ -153,7 +155,7 @@ def frame_of(spark: SparkSession, scan: Scan, struct: StructType, options: Optio
     """
     schema = arrow_schema(struct)
     if not scan.paths or _obstacle(spark, scan, schema) is None:
-        if _are_small(scan.files):
+        if _are_small(scan.files, schema):
             return _in_tasks(spark, scan, scan.files, struct)
         paths = [_hadoop_path(scan.store, path) for path in scan.paths]
         return _native(spark, paths, struct, trust_statistics=False)
@@ -165,12 +167,12 @@ def frame_of(spark: SparkSession, scan: Scan, struct: StructType, options: Optio
     return work_frame(spark, [split.pieces for split in splits]).mapInArrow(_ReadPieces(reader), struct)
 
 
-def _are_small(files: Sequence[FileRef]) -> bool:
-    """Whether these files take less time in Python: Spark's reader needs a millisecond to open one."""
-    if len(files) < _MIN_SMALL_FILES or any(file.stats is None for file in files):
+def _are_small(files: Sequence[FileRef], schema: pa.Schema) -> bool:
+    """Whether files are read faster in Python: Spark takes about a millisecond to open one."""
+    if len(files) < _MIN_SMALL_FILES or len(schema) > _SMALL_FILE_COLUMNS or not all(map(is_small, files)):
         return False
     rows = sum(file.stats.row_count for file in files if file.stats is not None)
-    return rows <= len(files) * _SMALL_FILE_ROWS and all(is_small(file) for file in files)
+    return rows <= len(files) * _SMALL_FILE_ROWS
 
 
 def _in_tasks(spark: SparkSession, scan: Scan, files: Sequence[FileRef], struct: StructType) -> DataFrame:
