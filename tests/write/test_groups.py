@@ -10,6 +10,7 @@ import pytest
 
 import lode
 from lode.errors import NotFoundError, SnapshotConflictError, TransactionClosedError
+from lode.evolution import evolve
 from lode.format.group import decode_group
 from lode.format.manifest import MAX_CROWD
 from lode.read import resolve
@@ -40,6 +41,7 @@ from lode.write.rebase import Touched
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lode.evolution import Evolution
     from lode.format.paths import Layout
     from lode.read.resolve import EncodedManifest
     from lode.testing.actor import Actor
@@ -473,3 +475,18 @@ def test_a_retry_under_the_key_of_a_member_publishes_its_group_before_it_returns
     with retrying.transaction(idempotency_key="k", on_conflict="append") as transaction:
         assert transaction.commit().id == IDS["a"]
     assert store.exists(leader)
+
+
+def test_a_draft_whose_columns_are_those_of_the_head_may_follow_any_member() -> None:
+    target = lode.Dataset("d", MemoryStore(), codec=lode.Parquet({"n": "int64"}))
+    target.write([{"n": 1}])
+
+    def follows(change: Evolution) -> str:
+        with target.transaction(on_conflict="append", evolve=change) as transaction:
+            transaction.stage([{"n": 2}])
+            transaction.commit()
+            return transaction._draft.follows
+
+    assert follows(lambda definition: definition) == "any"
+    assert follows(lambda definition: evolve(definition, add={"more": "string"})) == "head"
+    assert follows(lambda definition: evolve(definition, add={"more": "string"})) == "any"

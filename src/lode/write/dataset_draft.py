@@ -232,10 +232,23 @@ class DatasetDraft(Draft[Manifest]):
     def follows(self) -> Follows:
         # What any other commit may follow was decided with files, definitions and floors that only its own
         # writer has at hand. So another writer places it directly on the head.
-        is_plain = self.removal is None and self.operation is None and self.evolution is None
+        is_plain = self.removal is None and self.operation is None and not self._evolves
         if not (is_plain and self.rebase and self.floor is None):
             return "head"
         return "any" if self.append else "disjoint"
+
+    @property
+    def _evolves(self) -> bool:
+        """Whether it changes the definition of its base.
+
+        If not, it changes that of no member either: members that follow each other have the same one.
+        """
+        if self.evolution is None:
+            return False
+        base = self.base.manifest if self.base is not None else None
+        if base is None or self.declared is None:
+            return True
+        return self.declared.manifest.definition != base.definition
 
     @property
     def is_drop(self) -> bool:
