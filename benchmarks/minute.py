@@ -177,8 +177,7 @@ def ten(results: Mapping[str, PartResult]) -> str:
     met = len(AIMS) - len(missed) - len(waiting)
     said = [f"Of all {len(AIMS)} aims {met} are met, {len(missed)} are missed"]
     said += [f" and {len(waiting)} are not measured yet"] if waiting else []
-    others = "; ".join(aim.what for aim in missed if not aim.short)
-    said += [f". Missed besides these: {others}." if others else "."]
+    said += [". The page of benchmarks has the missed ones, with their causes." if missed else "."]
     return f"{aims_table([aim for aim in AIMS if aim.short], results)}\n\n{''.join(said)}"
 
 
