@@ -31,7 +31,8 @@ _WHY_SMALL = (
     "file, and 5,000 take 5.5 times as long, 0.27 of plain Spark's time."
 )
 _WHY_GROUPS = (
-    "Measured with row groups of 200 rows, which the benchmark asked for. With the usual ones it is 0.7x to 0.9x."
+    "Measured with row groups of 200 rows, which the benchmark asked for. With the usual ones it is 0.7x to "
+    "0.9x."
 )
 _CROWD = "all together, commits/s"
 
