@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import lode
-from lode.spark.splits import Split, plan_splits
+from lode.spark.splits import PieceReader, Split, plan_splits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,3 +46,16 @@ def test_every_byte_of_a_large_file_is_in_one_task(tmp_path: Path) -> None:
     ends = [0, *(piece.stop for piece in pieces)]
     assert [piece.start for piece in pieces] == ends[:-1]
     assert ends[-1] == file.size_bytes
+
+
+def test_rows_of_small_files_come_in_joined_batches_of_at_most_the_wanted_rows(tmp_path: Path) -> None:
+    dataset = lode.Dataset("d", str(tmp_path), codec=lode.Parquet({"n": "int64"}))
+    for first in (0, 30, 60):
+        dataset.write(pa.table({"n": list(range(first, first + 30))}))
+    scan = dataset.plan()
+    (split,) = splits_of(dataset)
+    for most, sizes in ((1000, [90]), (40, [40, 40, 10])):
+        reader = PieceReader(scan.store, scan.components, pa.schema({"n": pa.int64()}), batch_rows=most)
+        batches = list(reader.read(split.pieces))
+        assert [batch.num_rows for batch in batches] == sizes
+        assert [n for batch in batches for n in batch.column(0).to_pylist()] == list(range(90))

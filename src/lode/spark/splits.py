@@ -94,7 +94,7 @@ class PieceReader:
     def read(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         for small, run in groupby(pieces, self._is_small):
             if small:
-                yield from _joined(self._small(list(run)))
+                yield from _joined(self._small(list(run)), self.batch_rows)
             else:
                 for piece in run:
                     yield from self._read_one(piece)
@@ -195,18 +195,18 @@ class PieceReader:
             yield batch if where is None else batch.filter(where)
 
 
-def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of small batches in larger ones."""
+def _joined(batches: Iterable[pa.RecordBatch], max_rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of small batches in larger ones, with at most so many rows."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= _JOINED_ROWS or size >= _JOINED_BYTES:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches(max_rows)
             held, rows, size = [], 0, 0
     if rows:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches(max_rows)
 
 
 def plan_splits(

@@ -141,7 +141,7 @@ class Catalog:
         return create(self._tables.read(table_path(name), fresh=True))
 
     def reserve_table(self, wanted: TableDefinition) -> None:
-        """Let nobody else use the dataset of a draft: the next table of this name has another generation.
+        """Reserve the dataset of a draft: any other table of this name has another generation.
 
         Raises:
             Refused: FAILED_PRECONDITION if a table of that name was created, or its dataset deleted, since.

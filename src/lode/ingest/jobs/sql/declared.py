@@ -278,4 +278,4 @@ def _partitioning(by: exp.Expression) -> Partitioning:
         raise QueryError(
             f"PARTITION BY expression must be DATE, DATETIME_TRUNC or the like, not {by.sql('bigquery')}"
         )
-    return TimePartitioning(unit, name)  # type: ignore[arg-type]
+    return TimePartitioning(unit, name)  # type: ignore[arg-type]  # it is checked above
