@@ -192,13 +192,61 @@ def test_the_store_calls_of_a_change_grow_by_a_bounded_walk_and_by_nothing_else(
     assert walks[50] < walks[10]  # segments took the place of manifests
 
 
-def growing(commits: int) -> MemoryStore:
-    """A dataset with so many commits, each to four partitions."""
+@pytest.mark.parametrize("change", [overwrite_one_day, delete_one_day])
+def test_the_first_change_makes_one_call_more_at_the_same_place_of_a_long_history(
+    change: Callable[[lode.Dataset], None],
+) -> None:
+    found = {}
+    # With the snapshot that creates the dataset, both have a segment of 16 and four snapshots at their end.
+    # The longer one has a segment of 1,024 before them.
+    for commits in (19, 1043):
+        counted = CountingStore(growing(commits, days=1))
+        change(lode.Dataset("d", counted, runtime=AT_ONCE))
+        assert not [path for _, path in counted.events if "/state/" in path]
+        found[commits] = counted.total
+    assert found[1043] == found[19] + 1
+
+
+def test_the_first_change_of_a_long_history_is_folded_from_all_of_it() -> None:
+    store = growing(257, days=1)
+    lode.Dataset("d", store, runtime=AT_ONCE).overwrite(rows(-1, day="d9"))
+    assert numbers(lode.Dataset("d", store)) == list(range(-1, 257))
+
+
+def test_the_store_calls_of_a_change_are_those_since_the_last_checkpoint() -> None:
+    """At the same place after a checkpoint, a change costs the same, however long the history is."""
+    store = growing(1, days=1)
+    dataset = lode.Dataset("d", store, runtime=AT_ONCE)
+    dataset.overwrite(rows(0, day="d1"))
+    totals: dict[tuple[int, str], set[int]] = {}
+    for sequence in range(4, 560):
+        dataset.overwrite(rows(sequence, day=f"d{sequence % 4}"))
+        place = sequence % 256
+        if sequence > 256 and place in (1, 40):
+            for change in (overwrite_one_day, delete_one_day):
+                counted = CountingStore(copied(store))
+                change(lode.Dataset("d", counted, runtime=AT_ONCE))
+                assert sum("/state/" in path for _, path in counted.events) == 1
+                totals.setdefault((place, change.__name__), set()).add(counted.total)
+    assert {len(found) for found in totals.values()} == {1}, totals
+
+
+def copied(store: MemoryStore) -> MemoryStore:
+    copy = MemoryStore()
+    for entry in store.list():
+        copy.put(entry.path, store.get(entry.path))
+    return copy
+
+
+def growing(commits: int, days: int = 4) -> MemoryStore:
+    """A dataset with so many commits, each to some partitions, of which the last is d3."""
     store = MemoryStore()
     lode.Dataset.create("d", store, schema=SCHEMA, partition_by=["day"])
     dataset = lode.Dataset("d", store, runtime=AT_ONCE)
     for number in range(commits):
-        dataset.write([row for day in range(4) for row in rows(number, day=f"d{day}")], on_conflict="append")
+        dataset.write(
+            [row for day in range(4 - days, 4) for row in rows(number, day=f"d{day}")], on_conflict="append"
+        )
     return store
 
 

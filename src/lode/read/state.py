@@ -189,7 +189,7 @@ class States:
                 if _replaces_everything(manifest):
                     steps.append(cut(manifest))
                     return (), steps
-                if checkpoints and is_checkpoint(manifest):
+                if checkpoints and is_checkpoint(manifest) and self._may_have_removals(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
                     if known is not None:
                         return known, steps
@@ -202,6 +202,18 @@ class States:
                     break
                 steps.append(cut(manifest))
         return (), steps
+
+    def _may_have_removals(self, manifest: Manifest) -> bool:
+        """Whether there may be removals up to this snapshot. Without one, no checkpoint was written.
+
+        To ask for checkpoints that cannot exist would cost a read for every 256 snapshots. Definitions are
+        few, and each is read once.
+        """
+        try:
+            # Those of 0.1 and Go have no definition, and these write no checkpoints.
+            return manifest.definition is not None and REMOVALS in self._definitions.at(manifest).features
+        except LodeError:
+            return True  # the fold may not need this definition
 
     def _defined(self, steps: list[Manifest], head: Manifest) -> list[Manifest]:
         """The manifests, oldest first, each with a reference to the definition of its files.
