@@ -121,6 +121,28 @@ def test_a_thread_has_enough_to_decode(share: float, threads: int, monkeypatch: 
     assert small._threads(MemoryStore(), files, share) == (threads, small.MAX_OPEN_FILES)
 
 
+@pytest.mark.parametrize(
+    ("threads", "size", "counts"),
+    [
+        (1, 1_000, [32, 32, 16]),
+        (2, 1_000, [20, 15, 12, 9, 6, 5, 4, 3, 2, 1, 1, 1, 1]),
+        (1, 256 << 10, [4] * 20),  # a megabyte at a time
+    ],
+)
+def test_files_are_taken_in_batches_that_shrink_if_threads_share_them(
+    threads: int, size: int, counts: list[int]
+) -> None:
+    files = [lode.FileRef(f"{number}", size) for number in range(80)]
+    codec = lode.Parquet()
+    round_ = small._Round(MemoryStore(), codec, files, pa.schema([]), threads, small.MAX_OPEN_FILES)
+    taken = []
+    while (batch := round_._take())[1]:
+        taken.append(batch)
+    assert [len(some) for _, some in taken] == counts
+    assert [file for _, some in taken for file in some] == files
+    assert [some[0].path for _, some in taken] == [f"{first}" for first, _ in taken]
+
+
 def test_a_limit_reads_few_files(store: CountingStore) -> None:
     dataset = numbers(store, 300)
     store.reset()
