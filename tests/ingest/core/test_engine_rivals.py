@@ -9,12 +9,16 @@ import msgspec
 import pytest
 
 from lode.errors import StoreError
+from lode.ingest.core.progress import METADATA
 from lode.ingest.core.strategies import StreamType
+from lode.ingest.status import Code, Refused
 from lode.store.wrappers import CountingStore, Fault, FaultStore
 from support.ingest.engines import (
     PLAIN,
     TABLES,
     WIDER,
+    append,
+    dataset_of,
     engine_on,
     ids_in,
     is_one_line,
@@ -68,6 +72,44 @@ class Client(threading.Thread):
             until_done(lambda at=at: self._engine.flush(buffered.name, at + 1))  # type: ignore[misc]
         self._engine.finalize(pending.name)
         assert not self._engine.batch_commit(self._table, [pending.name]).problems
+
+
+def test_rows_without_offsets_are_committed_without_reading_the_history_of_others_first(
+    tmp_path: Path,
+) -> None:
+    store = lake()
+    counted = CountingStore(store)
+    engines = engine_on(counted, tmp_path / "one"), engine_on(store, tmp_path / "two")
+    default = [engine.stream(PLAIN.default_stream) for engine in engines]
+    for number in range(3):
+        append(default[0], [number])
+        append(default[1], [number])
+    before = len(counted.events)
+    append(default[0], [3])
+    looks = [path for method, path in counted.events[before:] if method == "get" and path.endswith("/latest")]
+    assert len(looks) == 1
+    for engine in engines:
+        engine.close()
+
+
+def test_rows_with_offsets_find_a_late_commit_behind_commits_that_were_not_read(tmp_path: Path) -> None:
+    store = lake()
+    engine = engine_on(store, tmp_path)
+    committed, default = engine.create_stream(PLAIN, COMMITTED), engine.stream(PLAIN.default_stream)
+    append(default, [0])
+    # As if a commit that this server had sent, and that got no answer, landed now.
+    late = {METADATA: {"streams": {committed.name.stream: 2}}}
+    dataset_of(store, PLAIN).write([{"id": 1, "text": ""}, {"id": 2, "text": ""}], late)
+    append(default, [3])
+    append(default, [4])
+    refusal = refusal_of(committed.append(rows([1, 2]), 0))
+    assert refusal is not None
+    assert refusal.code is Code.ABORTED
+    with pytest.raises(Refused) as again:
+        committed.append(rows([1, 2]), 0)
+    assert again.value.code is Code.ALREADY_EXISTS
+    assert sorted(ids_in(store, PLAIN)) == [0, 1, 2, 3, 4]
+    engine.close()
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.table)

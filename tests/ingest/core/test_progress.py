@@ -200,6 +200,24 @@ def test_a_foreign_commit_before_an_own_one_is_found_by_the_next_catch_up(
     assert progress.head == snapshot.id
 
 
+def test_after_64_commits_among_those_of_others_history_is_to_be_read(
+    file: Path, store: CountingStore
+) -> None:
+    dataset = opened(store)
+    progress = recovered(file, dataset, a=NOW)
+    commit(opened(store))
+    far_behind = []
+    for _ in range(64):
+        far_behind.append(progress.is_far_behind)
+        progress.record(commit(opened(store)))
+    far_behind.append(progress.is_far_behind)
+    progress.catch_up(dataset)
+    far_behind.append(progress.is_far_behind)
+    assert far_behind == [False] * 64 + [True, False]
+    progress.record(commit(opened(store)))
+    assert progress.head == opened(store).latest().id
+
+
 def test_a_checkpoint_is_written_every_64_commits(file: Path, store: CountingStore) -> None:
     dataset = opened(store)
     progress = recovered(file, dataset, a=NOW)

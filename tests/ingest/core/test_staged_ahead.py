@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from lode.errors import OutcomeUnknownError, StoreError
+from lode.ingest.core import table_writer
 from lode.ingest.core.strategies import StreamType
 from lode.ingest.status import Code, Refused
 from lode.store.wrappers import Fault, FaultStore, SimulatedCrash
@@ -39,10 +40,7 @@ When = Literal["before", "after"]
 
 
 class SlowSwap(FaultStore):
-    """Holds the first swap of a table's pointer back until the next data file has been put, or has failed.
-
-    On a nearby store, rows as few as these would not be staged during a commit.
-    """
+    """Holds the first swap of a table's pointer back until the next data file has been put, or has failed."""
 
     nearby = False
 
@@ -62,6 +60,12 @@ class SlowSwap(FaultStore):
         finally:
             if method == "put" and path.endswith(".parquet") and self.swapping.is_set():
                 self.staged.set()
+
+
+@pytest.fixture(autouse=True)
+def _no_group_is_light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let rows as few as these be staged during a commit."""
+    monkeypatch.setattr(table_writer, "_LIGHT_BYTES", 0)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ class Group(Generic[T]):
         weigh: The weight of an item. A single item may exceed the limit.
         max_weight: The weight at which a group is full.
         prepare: Called with a group before ``work``, which then gets the result. Must not raise.
-        light: A group of less weight takes longer to work on than to prepare.
+        light: A group of less weight waits for the items that it expects, and is not prepared ahead.
         gap: How long to wait for the next expected item, by the seconds that the last group took.
     """
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 METADATA: Final = "ingest"
 # Commits that a restart may have to read again.
 _COMMITS_PER_CHECKPOINT: Final = 64
+# Commits of this server among those of others, after which the others are read although no stream needs them.
+_MAX_UNREAD: Final = 64
 # The machine's clock may be set back, so the search for a stream's first rows starts this much earlier.
 _CLOCK_SLACK: Final = timedelta(hours=1)
 
@@ -48,6 +50,8 @@ class StreamProgress:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._since_checkpoint = 0
+        # Commits of this server that do not follow the head: between them are snapshots not yet read.
+        self._unread = 0
         self._head: str | None = None
         self._visible: dict[str, VisibleRows] = {}
         # The same snapshots list the streams of other servers too; their number is not bounded.
@@ -57,6 +61,11 @@ class StreamProgress:
     def head(self) -> str | None:
         """The newest snapshot it has read."""
         return self._head
+
+    @property
+    def is_far_behind(self) -> bool:
+        """Whether the history after the head is so long that it should be read now."""
+        return self._unread >= _MAX_UNREAD
 
     def visible(self, stream: str) -> VisibleRows | None:
         return self._visible.get(stream)
@@ -84,6 +93,8 @@ class StreamProgress:
         self._note(snapshot)
         if snapshot.parent_id == self._head:
             self._head = snapshot.id
+        else:
+            self._unread += 1
         self._since_checkpoint += 1
         if self._since_checkpoint >= _COMMITS_PER_CHECKPOINT:
             self.save()
@@ -127,6 +138,7 @@ class StreamProgress:
                 break
             changed |= self._note(snapshot)
         self._head = newest
+        self._unread = 0
         return changed
 
     def _note(self, snapshot: lode.Snapshot) -> set[str]:

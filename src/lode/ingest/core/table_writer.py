@@ -36,7 +36,6 @@ from lode.ingest.log.record import LogDamaged
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrays import coalesce
 from lode.lazy import pa
-from lode.store.protocol import is_nearby
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
@@ -55,8 +54,8 @@ logger = logging.getLogger("lode.ingest")
 
 # Arrow data of one group: it stays in memory until it is committed.
 MAX_GROUP_BYTES: Final = 48 << 20
-# Less Arrow data is encoded in less time than its commit takes on a store without a network.
-_LIGHT_BYTES: Final = 1 << 20
+# A group with less Arrow data takes most of its time for what each group costs, however few its rows are.
+_LIGHT_BYTES: Final = 4 << 20
 # Attempts of one commit against commits of other servers.
 _MAX_CONFLICTS: Final = 1000
 # The pauses before a merge is prepared again.
@@ -144,7 +143,7 @@ class TableWriter:
             weigh=lambda append: append.weight,
             max_weight=MAX_GROUP_BYTES,
             prepare=self._stage_group,
-            light=_LIGHT_BYTES if is_nearby(store) else 0,
+            light=_LIGHT_BYTES,
         )
         # The commits of this server with rows.
         self.commits = 0
@@ -419,7 +418,10 @@ class TableWriter:
             for remaining in reversed(range(_MAX_CONFLICTS)):
                 # Rows that the history shows already must not be shown again, so all of it is read first:
                 # a commit whose response was lost, or of a server that died, may have landed meanwhile.
-                if transaction.capture() != self.progress.head:
+                # Rows of the default stream have no offsets. Among several servers, a commit of such rows
+                # would come too late for its group if it read the commits of the others first.
+                needed = bool(ranges) or check is not None or self.progress.is_far_behind
+                if transaction.capture() != self.progress.head and needed:
                     self._report(self.progress.catch_up(dataset))
                 self._check_not_visible(ranges)
                 if check is not None:
