@@ -225,8 +225,8 @@ AIMS: Final = (
         "overwrite and delete of one of 100 partitions: store calls with 5,000 files",
         "lifecycle", "partition", "Lode, 5,000 files", ("overwrite, store calls", "delete, store calls"),
         at_most=1, to=("Lode, 100 files",),
-        why="History is read to count what is removed: up to 15 manifests and three segments of each size. "
-        "The other calls do not grow.",
+        why="One call more at the same place in history: the segment of the 4,096 commits before, to count "
+        "what is removed. Between places, up to 15 manifests and three segments of each size.",
     ),
     Aim(
         "delete of 0.1 % and merge of 100,000 keys, 20,000,000 rows",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import multiprocessing
 import resource
 import subprocess
 import sys
@@ -16,12 +17,22 @@ from benchmarks.rounds import ChildError, MissingError, VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from multiprocessing.context import ForkServerContext
 
 _STATUS = Path("/proc/self/status")
 # Nothing that a child measures takes as long: it hangs.
 _CHILD_SECONDS = 900
 _KINDS = (ChildError, MissingError, VerificationError)
 _ROOT = Path(__file__).parent.parent
+# What takes long to import and may be forked; Lance may not.
+_IMPORTED = (
+    "numpy",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "lode",
+    "pyiceberg.catalog.sql",
+    "pyiceberg.io.pyarrow",
+)
 
 
 def measured(work: Callable[[], Any]) -> tuple[float, float, float]:
@@ -49,6 +60,16 @@ def peak_mb() -> float:
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+
+
+def writers() -> ForkServerContext:
+    """Starts processes that have their imports done: 16 that import take longer than what they are to do.
+
+    They are forked from a process that has only imported, so nothing of this one is in them.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([*_IMPORTED])
+    return context
 
 
 def in_child(function: Callable[..., Any], /, *, limit: float = _CHILD_SECONDS, **arguments: Any) -> Any:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.progress import progress
 from benchmarks.table import Cell, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 # One round's numbers, in the order of the table's columns; what has no number there is None.
 Sample = list[float | None]
 
 _REASON_LENGTH = 160
+# Seconds of a round, set-up included, after which a peer that may be slow is not measured again.
+SLOW: Final = 10.0
 
 
 class VerificationError(Exception):
@@ -39,19 +42,27 @@ class Outcome:
 
 
 def in_rounds(
-    works: Mapping[str, Callable[[], Sample]], rounds: int, *, label: str, warm_up: bool = False
+    works: Mapping[str, Callable[[], Sample]],
+    rounds: int,
+    *,
+    label: str,
+    warm_up: bool = False,
+    may_be_slow: Collection[str] = (),
 ) -> dict[str, Outcome]:
     """Run every work once a round; one that fails is not asked again and does not stop the others.
 
-    With ``warm_up`` there is a round before them that does not count.
+    With ``warm_up`` there is a round before them that does not count. Of those that ``may_be_slow``, one
+    whose round takes longer than ``SLOW`` is measured once; ``about_slow`` says so.
     """
     outcomes = {name: Outcome() for name in works}
+    slow: set[str] = set()
     for number in range(0 if warm_up else 1, rounds + 1):
         turn = f"round {number} of {rounds}" if number else "to warm up"
         for name, work in works.items():
             outcome = outcomes[name]
-            if outcome.failed is not None:
+            if outcome.failed is not None or name in slow:
                 continue
+            began = time.monotonic()
             try:
                 sample = work()
             except Exception as error:
@@ -61,7 +72,16 @@ def in_rounds(
             progress(f"{label}, {turn}, {name}: {_brief(sample)}")
             if number:
                 outcome.samples.append(sample)
+                if name in may_be_slow and time.monotonic() - began > SLOW:
+                    slow.add(name)
     return outcomes
+
+
+def about_slow(outcomes: Mapping[str, Outcome], rounds: int) -> list[str]:
+    """A note on those that were measured less often because they are slow, if there are any."""
+    slow = [name for name, each in outcomes.items() if each.failed is None and len(each.samples) < rounds]
+    said = f"Measured once, because a round took more than {SLOW:.0f} s, set-up included"
+    return [f"{said}: {', '.join(slow)}."] if slow else []
 
 
 def row_of(name: str, outcome: Outcome, against: str | None = None) -> Row:

@@ -14,7 +14,7 @@ from benchmarks.distance import DISTANCE, far
 from benchmarks.peers import contenders
 from benchmarks.peers.contender import Place
 from benchmarks.peers.s3 import LoggingS3Server
-from benchmarks.rounds import ChildError, Outcome, Sample, in_rounds, require, row_of
+from benchmarks.rounds import ChildError, Outcome, Sample, about_slow, in_rounds, require, row_of
 from benchmarks.table import Cell, Curve, Row, Table
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ PARTITION = "part"
 COLUMNS = ["commits/s", "commits", "conflicts seen", "median, s", "slowest, s", "fairness"]
 REQUESTS = "requests/commit"
 
-# Hands out a fresh place, and a way to count what its server was asked.
-Setting = Callable[["Options"], AbstractContextManager[tuple[Place, Callable[[], int] | None]]]
+# Hands out a fresh place, the same as one reads it back, and a way to count what its server was asked.
+Setting = Callable[["Options"], AbstractContextManager[tuple[Place, Place, Callable[[], int] | None]]]
 
 
 def tables(options: Options) -> list[Table]:
@@ -51,8 +51,13 @@ def _contend(options: Options, where: str, said: str, setting: Setting, writers:
     chosen = [each for each in contenders() if options.wants(each.name) and _takes_part(each, where, writers)]
     errors: dict[str, Counter[str]] = {each.name: Counter() for each in chosen}
     works = {each.name: partial(_once, options, setting, each, race, errors[each.name]) for each in chosen}
-    outcomes = in_rounds(works, options.rounds, label=f"{writers} writers, {said}")
-    return _table(where, said, race, [(each, outcomes[each.name]) for each in chosen], errors)
+    # No aim and no plot is made of what is far away.
+    rounds = 1 if where == "far" else options.rounds
+    slow = _far_behind(where, writers)
+    outcomes = in_rounds(works, rounds, label=f"{writers} writers, {said}", may_be_slow=slow)
+    notes = [] if rounds == options.rounds else ["One round."]
+    found = [(each, outcomes[each.name]) for each in chosen]
+    return _table(where, said, race, found, errors, [*notes, *about_slow(outcomes, rounds)])
 
 
 def _takes_part(each: Contender, where: str, writers: int) -> bool:
@@ -60,13 +65,18 @@ def _takes_part(each: Contender, where: str, writers: int) -> bool:
     return "synced" not in each.name or (where == "disk" and writers == MANY)
 
 
+def _far_behind(where: str, writers: int) -> tuple[str, ...]:
+    """The peers that make less than a fifth of Lode's commits, and are at it until the cap or longer."""
+    return ("Delta", "Iceberg", "Lance") if where == "s3" and writers == MANY else ("Delta", "Iceberg")
+
+
 def _once(options: Options, setting: Setting, each: Contender, race: Race, errors: Counter[str]) -> Sample:
     require(each.package)
-    with setting(options) as (place, requests):
+    with setting(options) as (place, near, requests):
         each.create(place)
         work = compete(each, place, race)
         asked = requests() if requests is not None else None
-        check(each.read(place), work)
+        check(each.read(near), work)
     for writer in work:
         errors.update(writer.errors)
     commits = sum(len(writer.done) for writer in work)
@@ -76,26 +86,27 @@ def _once(options: Options, setting: Setting, each: Contender, race: Race, error
 
 
 @contextmanager
-def _on_disk(options: Options) -> Iterator[tuple[Place, Callable[[], int] | None]]:
+def _on_disk(options: Options) -> Iterator[tuple[Place, Place, Callable[[], int] | None]]:
     with options.scratch() as root:
-        yield Place(str(root / "table"), _folder(root / "local"), partition=PARTITION), None
+        place = Place(str(root / "table"), _folder(root / "local"), partition=PARTITION)
+        yield place, place, None
 
 
 @contextmanager
-def _on_s3(options: Options) -> Iterator[tuple[Place, Callable[[], int] | None]]:
+def _on_s3(options: Options) -> Iterator[tuple[Place, Place, Callable[[], int] | None]]:
     with options.scratch() as root, LoggingS3Server() as server:
         url = server.create("bench")
         place = Place(f"{url}/table", _folder(root / "local"), server.endpoint, PARTITION)
-        yield place, lambda: server.requests
+        yield place, place, lambda: server.requests
 
 
 @contextmanager
-def on_far_s3(options: Options) -> Iterator[tuple[Place, Callable[[], int] | None]]:
-    """A bucket whose answers come late, and a way to count what its server was asked."""
-    with _on_s3(options) as (near, requests):
+def on_far_s3(options: Options) -> Iterator[tuple[Place, Place, Callable[[], int] | None]]:
+    """A bucket whose answers come late, the same without delay, and a way to count the requests."""
+    with _on_s3(options) as (near, _, requests):
         address, _, port = (near.endpoint or "").rpartition(":")
         with far(int(port)) as listens:
-            yield replace(near, endpoint=f"{address}:{listens}"), requests
+            yield replace(near, endpoint=f"{address}:{listens}"), near, requests
 
 
 def _folder(path: Path) -> str:
@@ -109,6 +120,7 @@ def _table(
     race: Race,
     outcomes: list[tuple[Contender, Outcome]],
     errors: dict[str, Counter[str]],
+    notes: list[str],
 ) -> Table:
     counted = [] if where == "disk" else [REQUESTS]
     seen = [
@@ -126,6 +138,7 @@ def _table(
             f"A writer that is not done after {race.cap:.0f} s stops. A commit lasts from the caller's first "
             "try to its success; one without success counts until the end.",
             "Read back after every round: each row of each commit is there once, or it says what is not.",
+            *notes,
             "Fairness: Jain's index over the commits each process had when half of all were done; 1 is even.",
             *(["Requests are those the server logged, creating the table included."] if counted else []),
             *([f"Conflicts that callers saw, in all rounds: {'; '.join(seen)}."] if seen else []),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import time
 from collections import Counter
 from contextlib import suppress
@@ -12,6 +11,7 @@ from queue import Empty
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import measure
 from benchmarks.data import rows, rows_of_commit
 from benchmarks.peers import contender
 from benchmarks.rounds import ChildError, VerificationError
@@ -57,7 +57,7 @@ class Work:
 
 def compete(each: Contender, place: Place, race: Race) -> list[Work]:
     """Let them run, all from one moment on."""
-    context = multiprocessing.get_context("spawn")
+    context = measure.writers()
     barrier = context.Barrier(race.writers)
     results = context.Queue()
     arguments = (each.name, place, race, barrier, results)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from benchmarks.ingest.load import IDLE_PATIENCE, Load
-from benchmarks.ingest.runs import MEMORY, NOTES, Runs, title
-from benchmarks.rounds import Sample, in_rounds, row_of
+from benchmarks.ingest.runs import MEMORY, NOTES, PEER, Runs, title
+from benchmarks.rounds import Sample, about_slow, in_rounds, row_of
 from benchmarks.table import Table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ HELD: Final = "idle calls answered"
 def table(runs: Runs) -> Table:
     load = Load("Arrow", "default", 1_000, 4, 50_000 if runs.options.quick else 200_000)
     works = {each.name: partial(_once, runs, each, load) for each in runs.servers}
-    outcomes = in_rounds(works, runs.options.rounds, label=f"{CALLS:,} idle calls")
+    outcomes = in_rounds(works, runs.options.rounds, label=f"{CALLS:,} idle calls", may_be_slow=(PEER,))
     return Table(
         "idle",
         f"Ingest: {CALLS:,} idle calls held open while 4 connections write: {title(load)}",
@@ -31,6 +31,7 @@ def table(runs: Runs) -> Table:
         notes=[
             f"Each idle call has sent one append and stays open; {IDLE_PATIENCE:.0f} s for its answer.",
             *NOTES,
+            *about_slow(outcomes, runs.options.rounds),
         ],
     )
 

@@ -49,6 +49,7 @@ class Load(msgspec.Struct, frozen=True):
     total: int
     in_flight: int = 8
     idle: int = 0
+    patience: float = _PATIENCE  # seconds for an answer
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -143,7 +144,7 @@ class Call:
 
         writing = asyncio.create_task(write())
         try:
-            while (answer := await asyncio.wait_for(call.read(), _PATIENCE)) is not grpc.aio.EOF:
+            while (answer := await asyncio.wait_for(call.read(), self.load.patience)) is not grpc.aio.EOF:
                 _check(answer)
                 self.latencies.append(time.monotonic() - sent[len(self.latencies)])
                 free.release()

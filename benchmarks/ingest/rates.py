@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.ingest.load import Load
-from benchmarks.ingest.runs import ABOUT_CEILING, CEILING, MEMORY, NOTES, PEER, Runs
+from benchmarks.ingest.runs import CEILING, MEMORY, PEER, Runs
 from benchmarks.ingest.servers import LodeServer
 from benchmarks.rounds import in_rounds, row_of
 from benchmarks.table import Cell, Curve, Row, Table
@@ -75,7 +75,7 @@ def _table(runs: Runs, kind: Kind) -> Table:
         [*STREAMS, MEMORY],
         rows,
         ratios=[*STREAMS, MEMORY],
-        notes=[f"Rows of one load: {counts}; pending with finalize and commit.", *NOTES, ABOUT_CEILING],
+        notes=[f"Rows of one load: {counts}; pending with finalize and commit.", *runs.notes(outcomes)],
         curves=[
             Curve(
                 "ingest", said.replace(" rows an append", "/append"), "", "times bqemulator's rows/s",
@@ -86,10 +86,10 @@ def _table(runs: Runs, kind: Kind) -> Table:
 
 
 def _row(server: type[Server], found: list[Outcome]) -> Row:
-    """The rates of the streams, and the most memory of them all in each round."""
+    """The rates of the streams, and the most memory of them all in each round that has all of them."""
     rates = [Cell(note=each.failed) if each.failed else Cell(_column(each.samples, 0)) for each in found]
     peaks = [_column(each.samples, 3) for each in found if not each.failed]
-    memory = Cell([max(at_once) for at_once in zip(*peaks, strict=True)])
+    memory = Cell([max(at_once) for at_once in zip(*peaks, strict=False)])
     failed = found[0].failed if all(each.failed for each in found) else None
     return Row(server.name, [*rates, memory], None if server.name in (PEER, CEILING) else PEER, failed)
 

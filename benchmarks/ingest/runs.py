@@ -11,7 +11,7 @@ from benchmarks.ingest.load import Load, Outcome, run_load
 from benchmarks.ingest.servers import BqEmulator, Ceiling, LodeServer, Server
 from benchmarks.measure import in_child
 from benchmarks.peers.bqemulator import VERSION
-from benchmarks.rounds import Sample, in_rounds, verify
+from benchmarks.rounds import Sample, about_slow, in_rounds, verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,9 +52,16 @@ class Runs:
         found: dict[tuple[str, Load], rounds.Outcome] = {}
         for load in loads:
             works = {each.name: partial(self.fresh, each, load) for each in self.appended}
-            outcomes = in_rounds(works, self.options.rounds, label=f"{label}: {title(load)}")
+            outcomes = in_rounds(
+                works, self.options.rounds, label=f"{label}: {title(load)}", may_be_slow=(PEER,)
+            )
             found |= {(name, load): outcome for name, outcome in outcomes.items()}
         return found
+
+    def notes(self, outcomes: dict[tuple[str, Load], rounds.Outcome]) -> list[str]:
+        """What is to be said about what ``in_turn`` found."""
+        named = {f"{name}, {load.stream}": outcome for (name, load), outcome in outcomes.items()}
+        return [*NOTES, ABOUT_CEILING, *about_slow(named, self.options.rounds)]
 
     def fresh(self, contender: type[Server], load: Load) -> Sample:
         with self.server(contender) as server:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _START_SECONDS: Final = 60.0
-_STOP_SECONDS: Final = 20.0
+_STOP_SECONDS: Final = 10.0
 # What takes longer does not count.
 _PATIENCE_SECONDS: Final = 190
 

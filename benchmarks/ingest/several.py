@@ -55,7 +55,7 @@ class SharingServer(LodeServer):
 
 
 def table(runs: Runs) -> Table:
-    load = Load("Arrow", "default", 100, 1, 4_000 if runs.options.quick else 16_000)
+    load = Load("Arrow", "default", 100, 1, 4_000 if runs.options.quick else 8_000)
     works = {_name(count): partial(_once, runs, count, load) for count in _COUNTS}
     outcomes = in_rounds(works, runs.options.rounds, label="servers of one table")
     first = _name(_COUNTS[0])
@@ -66,7 +66,8 @@ def table(runs: Runs) -> Table:
         [row_of(name, outcome, None if name == first else first) for name, outcome in outcomes.items()],
         ratios=_COLUMNS[:1],
         notes=[
-            f"Each server has one connection with {load.in_flight} appends of {load.rows} rows in flight. "
+            f"Each server gets {load.total:,} rows on one connection, with {load.in_flight} appends of "
+            f"{load.rows} rows in flight. "
             f"Answers of the store take {DISTANCE * 1000:.0f} ms longer, so the machine is not the limit.",
             "All rows are counted after that. Servers commit together as soon as there are three of them.",
         ],

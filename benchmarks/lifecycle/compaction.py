@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import shutil
 import time
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import lode
+from benchmarks import measure
 from benchmarks.rounds import in_rounds, row_of, verify
+from benchmarks.scaling.places import AT_ONCE
 from benchmarks.table import Table
 
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ _WRITERS = 8
 def run(options: Options) -> Table:
     files, seconds = (200, 4.0) if options.quick else (2_000, 10.0)
     with options.scratch() as root:
+        _build(root / "built", files)
         works = {
-            name: partial(_measure, root / str(compacts), files, seconds, compacts)
+            name: partial(_measure, root, files, seconds, compacts)
             for name, compacts in (("Lode, without compaction", False), ("Lode, beside compaction", True))
         }
         outcomes = in_rounds(works, options.rounds, label="compaction")
@@ -46,12 +49,20 @@ def run(options: Options) -> Table:
     )
 
 
-def _measure(folder: Path, files: int, seconds: float, compacts: bool) -> Sample:
-    url = f"file://{folder}-{time.monotonic_ns()}?durable=false"
-    dataset = lode.Dataset.create("d", url, schema={"writer": "int64!", "n": "int64!"})
+def _build(folder: Path, files: int) -> None:
+    """The small files, for each round to copy."""
+    url = f"file://{folder}?durable=false"
+    lode.Dataset.create("d", url, schema={"writer": "int64!", "n": "int64!"})
+    dataset = lode.Dataset("d", url, runtime=AT_ONCE)
     for number in range(files):
         dataset.write([{"writer": -1, "n": number}])
-    context = multiprocessing.get_context("spawn")
+
+
+def _measure(root: Path, files: int, seconds: float, compacts: bool) -> Sample:
+    folder = root / str(time.monotonic_ns())
+    shutil.copytree(root / "built", folder)
+    url = f"file://{folder}?durable=false"
+    context = measure.writers()
     ready, stop, results = context.Barrier(_WRITERS + 1), context.Event(), context.Queue()
     writers = [
         context.Process(target=_write, args=(number, url, ready, stop, results)) for number in range(_WRITERS)

@@ -6,7 +6,7 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Protocol
 
-from benchmarks.rounds import Outcome, Sample, in_rounds
+from benchmarks.rounds import Outcome, Sample, about_slow, in_rounds
 from benchmarks.scaling.fit import exponent, upper_half
 from benchmarks.table import Cell, Curve, Row, Table
 
@@ -46,17 +46,21 @@ class Axis(Protocol):
         ...
 
 
-def measured(axis: Axis, sizes: tuple[int, ...], rounds: int) -> Table:
-    """Measure every size once, then every size again, so that what drifts does not tilt a curve."""
+def measured(axis: Axis, sizes: tuple[int, ...], rounds: int, slow: int | None = None) -> Table:
+    """Measure every size once, then every size again, so that what drifts does not tilt a curve.
+
+    The size that is ``slow`` is measured once if it takes long.
+    """
 
     def at(size: int) -> Callable[[], Sample]:
         return lambda: axis.measure(size)
 
-    outcomes = in_rounds({f"{size:,}": at(size) for size in sizes}, rounds, label=axis.name)
-    return table_of(axis, sizes, outcomes)
+    works = {f"{size:,}": at(size) for size in sizes}
+    outcomes = in_rounds(works, rounds, label=axis.name, may_be_slow=() if slow is None else (f"{slow:,}",))
+    return table_of(axis, sizes, outcomes, about_slow(outcomes, rounds))
 
 
-def table_of(axis: Axis, sizes: tuple[int, ...], outcomes: dict[str, Outcome]) -> Table:
+def table_of(axis: Axis, sizes: tuple[int, ...], outcomes: dict[str, Outcome], notes: list[str]) -> Table:
     columns = [f"{size:,}" for size in sizes]
     rows = []
     for at, name in enumerate(axis.rows):
@@ -67,7 +71,7 @@ def table_of(axis: Axis, sizes: tuple[int, ...], outcomes: dict[str, Outcome]) -
         axis.title,
         [*columns, EXPONENT],
         rows,
-        notes=[*axis.notes, _about_exponents(sizes)],
+        notes=[*axis.notes, *notes, _about_exponents(sizes)],
         curves=_curves(axis, columns),
     )
 

@@ -52,11 +52,11 @@ class ProcessesAxis:
             size, seconds=self._seconds, seed=next(self._seeds), read=latency, write=latency, stagger=0
         )
         contender = Lode(durable=False)
-        with on_far_s3(self._options) as (place, requests):
+        with on_far_s3(self._options) as (place, near, requests):
             contender.create(place)
             work = compete(contender, place, Race(size, _ENDLESS, self._seconds))
             asked = requests() if requests is not None else 0
-            check(contender.read(place), work)
+            check(contender.read(near), work)
         commits = sum(len(writer.done) for writer in work)
         return [
             simulated.commits_per_second,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from dataclasses import dataclass
 from itertools import count
@@ -11,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import lode
+from benchmarks import measure
 from benchmarks.rounds import verify
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class WritersAxis:
 
     def measure(self, size: int) -> Sample:
         place = str(self._root / str(next(self._numbers)))
-        context = multiprocessing.get_context("spawn")
+        context = measure.writers()
         barrier, results = context.Barrier(size), context.Queue()
         processes = [
             context.Process(target=_write, args=(number, place, self._commits, barrier, results))

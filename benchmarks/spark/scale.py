@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # In this order on one lake: a compaction leaves the files that an expiry removes.
 JOBS = ("verify", "copy", "import", "export", "compact", "expire", "sweep")
 QUICK = (1_000, 10_000)
-FULL = (10_000, 100_000)
+FULL = (3_000, 30_000)
 COMPUTED = 10_000_000
 HEAP = "1g"
 ROWS = 10

@@ -13,6 +13,7 @@ from benchmarks.rounds import (
     Outcome,
     Sample,
     VerificationError,
+    about_slow,
     in_rounds,
     require,
     row_of,
@@ -49,6 +50,23 @@ def test_a_round_to_warm_up_does_not_count() -> None:
     samples: Iterator[Sample] = iter([[100.0], [1.0], [3.0]])
     outcomes = in_rounds({"a": lambda: next(samples)}, 2, label="a test", warm_up=True)
     assert outcomes["a"].samples == [[1.0], [3.0]]
+
+
+def test_a_peer_that_is_slow_is_measured_once_and_the_table_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.rounds.SLOW", -1.0)
+    outcomes = in_rounds(
+        {"Lode": lambda: [1.0], "peer": lambda: [9.0]}, 3, label="a test", may_be_slow=("peer",)
+    )
+    assert [len(each.samples) for each in outcomes.values()] == [3, 1]
+    assert about_slow(outcomes, 3) == [
+        "Measured once, because a round took more than -1 s, set-up included: peer."
+    ]
+
+
+def test_a_peer_that_could_be_slow_and_is_not_is_measured_as_often_as_the_others() -> None:
+    outcomes = in_rounds({"peer": lambda: [9.0]}, 3, label="a test", may_be_slow=("peer",))
+    assert len(outcomes["peer"].samples) == 3
+    assert about_slow(outcomes, 3) == []
 
 
 def test_a_contender_that_fails_is_a_row_with_its_reason_and_the_others_go_on() -> None:
