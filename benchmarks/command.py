@@ -22,6 +22,8 @@ from benchmarks.table import PartResult
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.table import Table
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     said = _parser().parse_args(arguments)
@@ -42,11 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = Options(not said.full, tuple(said.only), said.directory)
     modules = {part: importlib.import_module(f"benchmarks.{part}") for part in parts}
     _refuse_strangers(options, modules)
-    broken = [part for part, module in modules.items() if not _survives(part, module, options)]
+    wrong = [line for part, module in modules.items() for line in _measure(part, module, options)]
     if not options.only:
         _report(options.size)
-    if broken:
-        sys.exit(f"not measured: {', '.join(broken)}; the reason is above")
+    if wrong:
+        sys.exit("\n".join(wrong))
 
 
 def _keep(release: str) -> None:
@@ -82,29 +84,40 @@ def _refuse_strangers(options: Options, modules: dict[str, Any]) -> None:
             )
 
 
-def _survives(part: str, module: Any, options: Options) -> bool:
-    """Whether it could be measured; a part that breaks leaves the others, and its last result, alone."""
+def _measure(part: str, module: Any, options: Options) -> list[str]:
+    """What went wrong; a part that breaks leaves the others, and its last result, alone."""
     try:
-        _run(part, module, options)
+        return failures(part, _run(part, module, options))
     except Exception as error:
         traceback.print_exc()
         progress(f"{part}: {reason(error)}")
-        return False
-    return True
+        return [f"not measured: {part}; the reason is above"]
 
 
-def _run(part: str, module: Any, options: Options) -> None:
+def failures(part: str, tables: Sequence[Table]) -> list[str]:
+    """The rows of Lode that failed. A peer may fail: that is a result."""
+    return [
+        f"{part}, {table.name}, {row.name}: {why}"
+        for table in tables
+        for row in table.rows
+        if row.name.startswith("Lode")
+        for why in [row.failed, *(cell.note for cell in row.cells if cell.value is None)]
+        if why
+    ]
+
+
+def _run(part: str, module: Any, options: Options) -> list[Table]:
     print(f"## {part}\n", flush=True)
     progress(f"{part}, {options.size}")
     started, began = datetime.now(UTC), time.monotonic()
-    tables = module.run(options)
+    tables: list[Table] = module.run(options)
     seconds = time.monotonic() - began
     for table in tables:
         print(markdown(table), end="\n\n", flush=True)
     progress(f"{part} took {seconds:.0f} s")
     if options.only:
         progress("not kept, because only some contenders were measured")
-        return
+        return tables
     result = PartResult(
         part,
         f"./run bench {part} --{options.size}",
@@ -115,6 +128,7 @@ def _run(part: str, module: Any, options: Options) -> None:
         tables,
     )
     progress(f"wrote {save(options.size, result)}")
+    return tables
 
 
 def _report(size: str) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# How Linux reads and sets the attributes of a file, and the one of a folder whose folders are far apart.
+_GET_FLAGS: Final = 0x80086601
+_SET_FLAGS: Final = 0x40086602
+_TOP_DIRECTORY: Final = 0x00020000
+_FLAGS: Final = Struct("@l")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +43,25 @@ class Options:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A directory that is gone afterwards."""
+        """A directory that is gone afterwards. Put what is measured into folders of it."""
         with tempfile.TemporaryDirectory(
             prefix="lode-bench-", dir=self.directory, ignore_cleanup_errors=True
         ) as root:
+            _keep_apart(root)
             yield Path(root)
+
+
+def _keep_apart(root: str) -> None:
+    """Let ext4 put each folder of this one into a block group of its own; other file systems need not.
+
+    Without a journal, ext4 does not use the inode of a removed file again for some minutes, and looks at all
+    such inodes of a group for every new file. So what one contender removes would slow down the next: to
+    make a folder with a file took 0.04 ms at first, and 1.4 ms after 20,000 of them had been removed.
+    """
+    folder = os.open(root, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            (flags,) = _FLAGS.unpack(fcntl.ioctl(folder, _GET_FLAGS, _FLAGS.pack(0)))
+            fcntl.ioctl(folder, _SET_FLAGS, _FLAGS.pack(flags | _TOP_DIRECTORY))
+    finally:
+        os.close(folder)
