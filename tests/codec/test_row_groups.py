@@ -92,6 +92,19 @@ def test_one_row_group_is_the_file_that_a_single_thread_writes() -> None:
     assert joined(codec, ROWS)[0] == encoded(codec, ROWS)
 
 
+@pytest.mark.parametrize(("threads", "mebibytes", "groups"), [(2, 7, 1), (2, 8, 2), (4, 12, 3), (4, 20, 4)])
+def test_a_file_that_ends_before_its_first_row_group_is_full_has_one_for_each_thread(
+    threads: int, mebibytes: int, groups: int
+) -> None:
+    codec = Parquet(row_group_rows=1 << 23)
+    rows = pa.table({"id": pa.array(range(mebibytes << 17), pa.int64())})
+    data, stats = joined(codec, rows, threads)
+    file = pq.ParquetFile(io.BytesIO(data))
+    assert file.num_row_groups == groups
+    assert file.read().equals(rows)
+    assert stats == serial(codec, rows)[1]
+
+
 def test_a_file_without_rows_is_valid() -> None:
     data, stats = joined(Parquet(ROWS.schema), [])
     assert pq.read_table(io.BytesIO(data)).equals(ROWS.schema.empty_table())

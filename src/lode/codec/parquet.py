@@ -42,6 +42,8 @@ _SPOOL_BYTES: Final = 16 << 20
 # A small file is written in dozens of pieces, and each would cross into Python on its own.
 _BUFFER_BYTES: Final = 256 << 10
 _ROWS_PER_READ: Final = 65_536
+# With less Arrow data in a row group, starting threads and joining the footers is not worth it.
+_MIN_APART_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, init=False)
@@ -216,7 +218,7 @@ class ParquetEncoder:
             if not self._is_full():
                 continue
             if self._threads is not None:
-                self._encode_apart()
+                self._encode_apart(self._take_pending())
             else:
                 self._write_row_group()
                 # The size of the file decides when it is closed.
@@ -227,6 +229,8 @@ class ParquetEncoder:
             raise InvalidOptionError(
                 "a Parquet file without rows needs a schema: give the codec one, or write an empty table"
             )
+        if self._joined is None and self._threads is not None:
+            self._cut_pending(min(self._threads, self._pending_bytes // _MIN_APART_BYTES))
         if self._joined is not None:
             self._close_joined()
         else:
@@ -241,7 +245,7 @@ class ParquetEncoder:
         assert self._threads is not None
         self._schema = self._schema or self._codec.schema
         if self._pending:
-            self._encode_apart()
+            self._encode_apart(self._take_pending())
         self._begin_joined()
         self._encoded.append(copied)
         while len(self._encoded) > self._threads:
@@ -285,15 +289,26 @@ class ParquetEncoder:
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         return table
 
-    def _encode_apart(self) -> None:
-        """Encode the rows that are held on another thread; wait if all threads are busy."""
+    def _cut_pending(self, count: int) -> None:
+        """Encode the rows that are held as so many row groups, if that is more than one.
+
+        They are all rows of a file that ends before its first row group is full. One thread would encode it.
+        """
+        if count < 2:
+            return
+        table = self._take_pending()
+        rows = -(-table.num_rows // count)
+        for start in range(0, table.num_rows, rows):
+            self._encode_apart(table.slice(start, rows))
+
+    def _encode_apart(self, table: pa.Table) -> None:
+        """Encode a row group on another thread; wait if all threads are busy."""
         assert self._threads is not None
         self._begin_joined()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="lode-encode")
         while len(self._encoded) >= self._threads:
             self._write_encoded()
-        table = self._take_pending()
         self._observe(table)
         if self._dictionary is None:
             self._dictionary = self._dictionary_of(table)
@@ -325,7 +340,7 @@ class ParquetEncoder:
 
         assert self._joined is not None
         if self._pending:
-            self._encode_apart()
+            self._encode_apart(self._take_pending())
         while self._encoded:
             self._write_encoded()
         if self._pool is not None:
