@@ -73,6 +73,7 @@ def parse_table(name: str) -> TableName:
     return _checked(TableName(*match.groups()))
 
 
+@lru_cache(8192)
 def parse_stream(name: str) -> StreamName:
     """Parse a write stream's name, or refuse it. The default stream's has two forms."""
     match = _STREAM_NAME.fullmatch(name)

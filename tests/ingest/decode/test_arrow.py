@@ -200,6 +200,33 @@ def test_invalid_text_makes_its_row_bad_beside_the_bad_rows_of_other_columns() -
     }
 
 
+def test_bad_values_of_columns_in_the_tables_own_types_are_all_named() -> None:
+    schema = of(Column("at", "TIMESTAMP"), Column("n", "INT64", "REQUIRED"), Column("s", "STRING"))
+    columns: dict[str, Any] = {
+        "at": pa.array([0, 2**62, None, 0], pa.timestamp("us", "UTC")),
+        "n": pa.array([1, 2, 3, None]),
+        "s": pa.array(["x"] * 4),
+    }
+    with pytest.raises(Refused) as refused:
+        send(schema, pa.record_batch(columns))
+    assert {row.index: row.message for row in refused.value.rows} == {
+        1: "Column 'at': a TIMESTAMP is out of its range (years 1 to 9999).",
+        3: "Column 'n': it is REQUIRED, and null or missing.",
+    }
+
+
+def test_names_in_other_case_and_other_nullability_become_the_tables() -> None:
+    schema = of(Column("Id", "INT64", "REQUIRED"), Column("text", "STRING"))
+    fields: list[pa.Field[Any]] = [pa.field("ID", pa.int64()), pa.field("Text", pa.string(), nullable=False)]
+    writer = pa.schema(fields, metadata={"of": "the writer"})
+    batch = pa.record_batch([pa.array([1, 2]), pa.array(["a", "b"])], schema=writer)
+    rows = decoder(schema, writer)
+    for sent in (message(batch), whole_stream(batch), message(batch) + message(batch)):
+        found = rows.decode(sent)
+        assert found.schema.equals(schema.arrow, check_metadata=True)
+        assert found.slice(0, 2).to_pylist() == [{"Id": 1, "text": "a"}, {"Id": 2, "text": "b"}]
+
+
 def test_a_whole_stream_is_taken_and_all_its_batches_count() -> None:
     schema = of(Column("a", "INT64"))
     batch = pa.record_batch({"a": pa.array([1, 2])})

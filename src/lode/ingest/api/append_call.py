@@ -137,6 +137,8 @@ class AcceptedAppend:
     name: str
     rows: int
     size: int
+    # What it holds of the window of unpacked rows.
+    unpacked: int
     answer: Future[int | None]
     # The table's schema, if it differs from the last one that the client has seen on this stream.
     schema: TableSchema | None = None
@@ -148,7 +150,8 @@ class AppendCall:
     Args:
         engine: The engine that stores the rows.
         decoders: The decoders, shared by all calls.
-        unpacked: Bounds the memory of rows, from before they are unpacked until they are stored.
+        unpacked: Bounds the memory of rows, from before they are unpacked until they are stored. An accepted
+            append is still inside.
         nearby: Whether the store needs no network, so that the event loop may call it.
     """
 
@@ -211,9 +214,7 @@ class AppendCall:
         except BaseException:
             self._unpacked.leave(size)
             raise
-        # The rows are in memory until they are stored, also if the client disconnects.
-        answer.add_done_callback(lambda _: self._unpacked.leave(size))
-        accepted = AcceptedAppend(stream, name, batch.num_rows, sent.bytes, answer)
+        accepted = AcceptedAppend(stream, name, batch.num_rows, sent.bytes, size, answer)
         # A new label also makes a new version of a table; clients need to know about new columns only.
         if schemas.seen is not definition.schema:
             if schemas.seen != definition.schema:

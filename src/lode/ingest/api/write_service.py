@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lode.ingest.core.engine import Engine
     from lode.ingest.core.metrics import Metrics
     from lode.ingest.core.streams import Stream
+    from lode.ingest.types.columns import TableSchema
 
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
 # Of one call.
@@ -145,8 +146,14 @@ class WriteService:
             error.stream = call.name
             answers.put(error)
             return None
+        unpacked = accepted.unpacked
+
+        def leave(_: object) -> None:
+            self._unpacked.leave(unpacked)
+            self._window.leave(size)
+
         # The rows are in memory until they are stored, also if the client disconnects.
-        accepted.answer.add_done_callback(lambda _: self._window.leave(size))
+        accepted.answer.add_done_callback(leave)
         answers.put(accepted)
         return None
 
@@ -157,27 +164,21 @@ class WriteService:
             if item is None or (isinstance(item, Refused) and item.ends_call):
                 return item
             if isinstance(item, Refused):
-                response = await self._refused(item, item.stream)
+                answer = (await self._refused(item, item.stream)).SerializeToString()
             else:
                 try:
                     if not item.answer.done():
                         await asyncio.wrap_future(item.answer)
-                    response = self._stored(item, item.answer.result())
+                    answer = _stored(item.name, item.answer.result())
+                    self._metrics.appended(item.stream.type, item.rows, item.size)
                 except Refused as refusal:
                     if refusal.ends_call:
                         return refusal
-                    response = await self._refused(refusal, item.name)
+                    answer = (await self._refused(refusal, item.name)).SerializeToString()
                 if item.schema is not None:
-                    response.updated_schema.CopyFrom(await asyncio.to_thread(to_wire, item.schema))
-            await context.write(response.SerializeToString())
-
-    def _stored(self, accepted: AcceptedAppend, offset: int | None) -> Any:
-        response = _Response(write_stream=accepted.name)
-        response.append_result.SetInParent()
-        if offset is not None:
-            response.append_result.offset.value = offset
-        self._metrics.appended(accepted.stream.type, accepted.rows, accepted.size)
-        return response
+                    # Messages that follow each other are merged.
+                    answer += await asyncio.to_thread(_updated, item.schema)
+            await context.write(answer)
 
     async def _refused(self, refusal: Refused, name: str) -> Any:
         if len(refusal.rows) <= _MAX_INLINE_ROW_ERRORS:
@@ -261,6 +262,20 @@ class _Answers:
         answer = await self._queue.get()
         self._room.release()
         return answer
+
+
+@lru_cache(1024)
+def _stored(name: str, offset: int | None) -> bytes:
+    """The answer to an append that is stored; those of the default stream are all the same."""
+    response = _Response(write_stream=name)
+    response.append_result.SetInParent()
+    if offset is not None:
+        response.append_result.offset.value = offset
+    return bytes(response.SerializeToString())
+
+
+def _updated(schema: TableSchema) -> bytes:
+    return bytes(_Response(updated_schema=to_wire(schema)).SerializeToString())
 
 
 def _unary(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 from lode.errors import InvalidPathError
@@ -42,6 +43,7 @@ def dataset_of(name: TableName) -> DatasetName:
     return DatasetName(name.project, name.dataset)
 
 
+@lru_cache(8192)
 def dataset_path(name: DatasetName) -> str:
     return f"{ROOT}{escaped(name.project)}/{escaped(name.dataset)}/dataset.json"
 
@@ -50,6 +52,7 @@ def tables_prefix(name: DatasetName) -> str:
     return f"{ROOT}{escaped(name.project)}/{escaped(name.dataset)}/tables/"
 
 
+@lru_cache(8192)
 def table_path(name: TableName) -> str:
     return f"{tables_prefix(dataset_of(name))}{escaped(name.table)}.json"
 

@@ -63,6 +63,8 @@ class ArrowRows:
         self.names = self._arrow.names
         self.defaulted = Filler.defaulted(schema, self.names)
         self._filler = Filler(schema, self.names, self._arrow.types)
+        # The schema of the batches that are read: the table's, if the writer's columns are of its types.
+        self._read_as = schema.arrow if self._filler.keeps_batches else self._arrow
         self._max_unpacked_bytes = max_unpacked_bytes
         by_name = {column.name.lower(): column for column in schema}
         # For each field, and those inside it, the bytes that fitting one value takes.
@@ -117,9 +119,12 @@ class ArrowRows:
     ) -> pa.RecordBatch:
         batch = self._read(messages)
         problems = Problems()
-        columns = batch.columns
         try:
             batch.validate(full=True)
+            if self._filler.keeps_batches and not defaults:
+                self._filler.check(batch)
+                return batch
+            columns = batch.columns
         except pa.ArrowException:
             columns = _valid_columns(batch, problems)
         if viewed is not None:
@@ -128,13 +133,13 @@ class ArrowRows:
 
     def _read(self, messages: list[pa.ipc.Message]) -> pa.RecordBatch:
         try:
-            batches = [pa.ipc.read_record_batch(message, self._arrow) for message in messages]
+            batches = [pa.ipc.read_record_batch(message, self._read_as) for message in messages]
             if len(batches) == 1:
                 return batches[0]
             # Copying from an invalid batch could crash.
             for batch in batches:
                 batch.validate(full=True)
-            return pa.Table.from_batches(batches, self._arrow).combine_chunks().to_batches()[0]
+            return pa.Table.from_batches(batches, self._read_as).combine_chunks().to_batches()[0]
         except Exception as why:
             raise _unreadable(why) from None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from lode.ingest.decode.packed import value_bytes
 from lode.ingest.types.arrays import check_affordable, missing
 from lode.ingest.types.defaults import default_values, parse_default
-from lode.ingest.types.fit import fit_for, match_children
+from lode.ingest.types.fit import Checked, fit_for, match_children, unchanged
 from lode.ingest.types.row_errors import Origin, Problems
 from lode.lazy import pa
 from lode.runtime import REAL
@@ -46,6 +46,16 @@ class Filler:
             (column, source, None if source is None else fit_for(column, types[source]))
             for column, source in zip(schema.columns, sources, strict=True)
         ]
+        # The columns to check, if the writer's are those of the table; None if they are not.
+        self._to_check: list[tuple[int, Column, Fit]] | None = None
+        if sources == list(range(len(schema.columns))) and list(types) == schema.arrow.types:
+            fits = [fit for _, _, fit in self._plan if fit is not None]
+            if all(fit is unchanged or isinstance(fit, Checked) for fit in fits):
+                self._to_check = [
+                    (position, column, fit)
+                    for position, (column, fit) in enumerate(zip(schema.columns, fits, strict=True))
+                    if fit is not unchanged or column.mode == "REQUIRED"
+                ]
         self._left_out = sum(source is None for source in sources)
         self._left_out_bytes = sum(value_bytes(column) for column, source, _ in self._plan if source is None)
         self._default_bytes = {
@@ -62,6 +72,23 @@ class Filler:
             # The defaults, and the columns that they are merged into.
             size += rows * sum(2 * size for name, size in self._default_bytes.items() if name in wanted)
         return size
+
+    @property
+    def keeps_batches(self) -> bool:
+        """Whether the writer's columns are those of the table, so that only values have to be checked."""
+        return self._to_check is not None
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Refuse a batch in the table's schema that has bad rows. Only if ``keeps_batches``."""
+        assert self._to_check is not None
+        problems = Problems()
+        for position, column, fit in self._to_check:
+            array = batch.column(position)
+            origin = Origin(problems, column.name)
+            fit(array, origin)
+            _check_required(column, array, origin)
+        if problems:
+            raise problems.refusal()
 
     def batch(
         self,
@@ -93,8 +120,7 @@ class Filler:
             if wanted and column.name.lower() in wanted:
                 where = None if unsent is None else unsent[column.name]
                 array = self._with_default(column, array, sent, now_ns, where)
-            if array.null_count and column.mode == "REQUIRED":
-                origin.report_where(array.is_null(), "it is REQUIRED, and null or missing.")
+            _check_required(column, array, origin)
             arrays.append(array)
         if problems:
             raise problems.refusal()
@@ -128,6 +154,11 @@ class Filler:
         return frozenset(
             column.name for column in schema if column.default and column.name.lower() not in sent
         )
+
+
+def _check_required(column: Column, array: pa.Array[Any], origin: Origin) -> None:
+    if column.mode == "REQUIRED" and array.null_count:
+        origin.report_where(array.is_null(), "it is REQUIRED, and null or missing.")
 
 
 def fill(
