@@ -215,6 +215,23 @@ def test_bad_values_of_columns_in_the_tables_own_types_are_all_named() -> None:
     }
 
 
+def test_a_column_without_values_whose_offset_is_negative_is_refused() -> None:
+    schema = pa.schema([("a", pa.string())])
+    sent = bytearray(message(pa.record_batch([pa.array(["x"])], schema=schema)))
+    body = 8 + int.from_bytes(sent[4:8], "little")
+    one, none = (number.to_bytes(8, "little") for number in (1, 0))
+    # The numbers of rows and values.
+    sent[:body] = sent[:body].replace(one, none)
+    sent[body : body + 4] = (-1).to_bytes(4, "little", signed=True)
+    with pytest.raises(Refused, match="Column 'a' of the record batch is malformed"):
+        decoder(of(Column("a", "STRING")), schema).decode(bytes(sent))
+
+
+def test_rows_without_columns_are_no_rows() -> None:
+    sent = pa.record_batch({"a": pa.array(range(5))}).select([]).serialize().to_pybytes()
+    assert decoder(of(), pa.schema([])).decode(sent).num_rows == 0
+
+
 def test_names_in_other_case_and_other_nullability_become_the_tables() -> None:
     schema = of(Column("Id", "INT64", "REQUIRED"), Column("text", "STRING"))
     fields: list[pa.Field[Any]] = [pa.field("ID", pa.int64()), pa.field("Text", pa.string(), nullable=False)]

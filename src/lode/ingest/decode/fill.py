@@ -48,7 +48,8 @@ class Filler:
         ]
         # The columns to check, if the writer's are those of the table; None if they are not.
         self._to_check: list[tuple[int, Column, Fit]] | None = None
-        if sources == list(range(len(schema.columns))) and list(types) == schema.arrow.types:
+        # Without columns, a request has no rows, whatever number it names.
+        if sources and sources == list(range(len(schema.columns))) and list(types) == schema.arrow.types:
             fits = [fit for _, _, fit in self._plan if fit is not None]
             if all(fit is unchanged or isinstance(fit, Checked) for fit in fits):
                 self._to_check = [

@@ -84,10 +84,10 @@ class Origin:
 def failing(array: pa.Array[Any], attempt: Callable[[pa.Array[Any]], object]) -> list[int]:
     """The indices of the values for which the attempt raises, found by halving.
 
-    At most ``MAX_BAD_ROWS``: reporting so many ends the request.
+    At most ``MAX_BAD_ROWS``: reporting so many ends the request. An array without values has none.
     """
     found: list[int] = []
-    pending = [(0, len(array))]
+    pending = [(0, len(array))] if len(array) else []
     while pending and len(found) < MAX_BAD_ROWS:
         start, stop = pending.pop()
         try:
