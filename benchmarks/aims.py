@@ -24,8 +24,8 @@ _WHY_EIGHT = (
 )
 _WHY_CORES = (
     "The client and the server share two cores. gRPC takes 0.30 s of their time for a million rows, which is "
-    "all that the ceiling does. Encoding takes 0.13 s, checking 0.08 s, commits 0.03 s, and threads that share "
-    "the interpreter and the caches 0.15 s."
+    "all that the ceiling does. Encoding takes 0.13 s, checking 0.08 s, commits 0.03 s, and threads that "
+    "share the interpreter and the caches 0.15 s."
 )
 _WHY_ENCODING = (
     "Encoding a million rows takes 0.13 s of processor time, twice as much as all that the ceiling does."
@@ -194,8 +194,8 @@ AIMS: Final = (
         "scan of 1,000 small files",
         "lifecycle", "scan", "Lode", ("one column, s", "all columns, s"),
         at_most=1.2, to=(_DUCKDB,), short=True,
-        why="For one column, Lode takes 0.75 of DuckDB's processor time, on one thread instead of two: pyarrow "
-        "holds the interpreter's lock while it opens a file, which takes longer than to decode the column.",
+        why="For one column, Lode takes 0.75 of DuckDB's processor time, on one thread instead of two: "
+        "pyarrow holds the interpreter's lock while it opens a file, which takes longer than to decode it.",
     ),
     Aim(
         "scan of 1,000 small files after compaction",
