@@ -36,8 +36,8 @@ is the median; in square brackets from the lowest to the highest, in round ones 
 with. Nothing counts before what was written has been found again. The floor is the least a commit can do: one
 Parquet file and one compare-and-swap.
 
-Each round has a folder of its own. On ext4 the folders are far apart: without a journal, it takes up to 30 times
-as long to create a file where thousands were removed a minute ago.
+Each round has a folder of its own. On ext4 the folders are far apart: without a journal, it takes up to 30
+times as long to create a file where thousands were removed a minute ago.
 """
 _NEXT: Final = (
     "**Next:** [results by release](releases.md), [costs and scaling](../understanding/costs.md).\n"
