@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -43,25 +44,31 @@ class Options:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A directory that is gone afterwards. Put what is measured into folders of it."""
-        with tempfile.TemporaryDirectory(
-            prefix="lode-bench-", dir=self.directory, ignore_cleanup_errors=True
-        ) as root:
-            _keep_apart(root)
-            yield Path(root)
+        """A directory that is gone afterwards, far from those before."""
+        home = Path(self.directory or tempfile.gettempdir(), "lode-bench")
+        home.mkdir(exist_ok=True)
+        root = folder_apart(home)
+        try:
+            yield root
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+            with suppress(OSError):  # another run has folders there
+                home.rmdir()
 
 
-def _keep_apart(root: str) -> None:
-    """Let ext4 put each folder of this one into a block group of its own; other file systems need not.
+def folder_apart(home: Path) -> Path:
+    """A new folder, on ext4 in another block group than the other ones of its home.
 
     Without a journal, ext4 does not use the inode of a removed file again for some minutes, and looks at all
     such inodes of a group for every new file. So what one contender removes would slow down the next: to
-    make a folder with a file took 0.04 ms at first, and 1.4 ms after 20,000 of them had been removed.
+    make a folder with a file took 0.04 ms at first, and 1.4 ms after 20,000 of them had been removed. The
+    group depends on the name of the folder.
     """
-    folder = os.open(root, os.O_RDONLY)
+    opened = os.open(home, os.O_RDONLY)
     try:
-        with suppress(OSError):
-            (flags,) = _FLAGS.unpack(fcntl.ioctl(folder, _GET_FLAGS, _FLAGS.pack(0)))
-            fcntl.ioctl(folder, _SET_FLAGS, _FLAGS.pack(flags | _TOP_DIRECTORY))
+        with suppress(OSError):  # another file system
+            (flags,) = _FLAGS.unpack(fcntl.ioctl(opened, _GET_FLAGS, _FLAGS.pack(0)))
+            fcntl.ioctl(opened, _SET_FLAGS, _FLAGS.pack(flags | _TOP_DIRECTORY))
     finally:
-        os.close(folder)
+        os.close(opened)
+    return Path(tempfile.mkdtemp(dir=home))

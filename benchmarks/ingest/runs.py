@@ -10,6 +10,7 @@ import msgspec
 from benchmarks.ingest.load import Load, Outcome, run_load
 from benchmarks.ingest.servers import BqEmulator, Ceiling, LodeServer, Server
 from benchmarks.measure import in_child
+from benchmarks.options import folder_apart
 from benchmarks.peers.bqemulator import VERSION
 from benchmarks.rounds import Sample, about_slow, in_rounds, verify
 
@@ -84,10 +85,7 @@ class Runs:
 
     def folder(self) -> Path:
         """A new folder."""
-        self._number += 1
-        folder = self._root / str(self._number)
-        folder.mkdir()
-        return folder
+        return folder_apart(self._root)
 
 
 def title(load: Load) -> str:
