@@ -31,7 +31,8 @@ _WHY_ENCODING = (
     "Encoding a million rows takes 0.13 s of processor time, twice as much as all that the ceiling does."
 )
 _WHY_SMALL = (
-    "pyarrow opens every file, which takes a task 0.27 ms for each. Plain Spark takes longer than that."
+    "pyarrow opens every file, which takes a task 0.27 ms for each. Plain Spark takes three to four times as "
+    "long on the same files."
 )
 _CROWD = "all together, commits/s"
 
@@ -142,8 +143,7 @@ AIMS: Final = (
         "smallest writes, against Go",
         "commit", "smallest", "Lode", ("one JSON record", "two hive partitions"),
         at_most=2, to=("Go",),
-        why="Go's numbers are of another day, and small writes vary: the floor took 0.23 to 0.75 ms within "
-        "minutes. In a process of its own Lode takes 3 times as long as the floor.",
+        why="Go's numbers are of another day. Lode takes three to four times as long as the floor.",
     ),
     Aim(
         "open and plan, at any depth, against every peer",

@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="a few minutes for all of it; the default")
     size.add_argument(
-        "--full", action="store_true", help="the real sizes, three rounds of each; 75 minutes for all of it"
+        "--full", action="store_true", help="the real sizes, three rounds of each; an hour for all of it"
     )
     parser.add_argument(
         "--keep", metavar="RELEASE", help="with report: keep what was measured as that of a release"

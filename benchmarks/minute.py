@@ -34,7 +34,7 @@ _TAIL: Final = """\
 - [All results](reference/benchmarks.md): every table and plot, with versions and spreads.
 - [Results by release](reference/releases.md): every aim in each release.
 - Counts are compared with recorded bounds in CI by `./run bench --smoke`; they need no clock.
-- On your machine: `./run bench` takes some minutes, `./run bench --full` an hour and a quarter.
+- On your machine: `./run bench` takes some minutes, `./run bench --full` an hour.
 
 **Next:** [costs and scaling](understanding/costs.md).
 """

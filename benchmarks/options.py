@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -45,15 +44,10 @@ class Options:
     @contextmanager
     def scratch(self) -> Iterator[Path]:
         """A directory that is gone afterwards, far from those before."""
-        home = Path(self.directory or tempfile.gettempdir(), "lode-bench")
-        home.mkdir(exist_ok=True)
-        root = folder_apart(home)
-        try:
-            yield root
-        finally:
-            shutil.rmtree(root, ignore_errors=True)
-            with suppress(OSError):  # another run has folders there
-                home.rmdir()
+        with tempfile.TemporaryDirectory(
+            prefix="lode-bench-", dir=self.directory, ignore_cleanup_errors=True
+        ) as home:
+            yield folder_apart(Path(home))
 
 
 def folder_apart(home: Path) -> Path:
