@@ -139,7 +139,7 @@ def _lines(axis: Any, table: Table, curve: Curve) -> None:
         axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
     axis.set_xticks([_place(column) for column in columns], columns)
     axis.xaxis.set_minor_locator(ticker.NullLocator())
-    axis.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.yaxis.set_major_formatter(ticker.FuncFormatter(_tick))
     axis.yaxis.set_minor_formatter(ticker.NullFormatter())
     axis.set_xlabel(curve.x)
     axis.set_ylabel(curve.y)
@@ -194,7 +194,7 @@ def _bars(axis: Any, table: Table, curve: Curve) -> None:
     axis.margins(x=0.12)
     ticker: Any = importlib.import_module("matplotlib.ticker")
     axis.xaxis.set_major_locator(ticker.MaxNLocator(5))
-    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(_tick))
     if curve.ratio:
         axis.axvline(1, color="#444444", linewidth=1)
     axis.set_xlabel(curve.y)
@@ -214,3 +214,8 @@ def _style(name: str, table: Table) -> dict[str, Any]:
     if contender in _COLOURS:
         return {"color": _COLOURS[contender], "linestyle": "--" if "," in name else "-"}
     return {"color": _OTHERS[others.index(name) % len(_OTHERS)], "linestyle": "-"}
+
+
+def _tick(value: float, _: object) -> str:
+    """A number at an axis, without an exponent."""
+    return f"{value:,.12g}"
