@@ -17,12 +17,10 @@ from benchmarks.releases import ReleaseError, keep
 from benchmarks.report import write_pages
 from benchmarks.results import PARTS, load, machine, save, versions
 from benchmarks.rounds import reason
-from benchmarks.table import PartResult
+from benchmarks.table import PartResult, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from benchmarks.table import Table
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -62,7 +62,7 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
 
 
-def writers() -> ForkServerContext:
+def preloaded_processes() -> ForkServerContext:
     """Starts processes that have their imports done: 16 that import take longer than what they are to do.
 
     They are forked from a process that has only imported, so nothing of this one is in them.

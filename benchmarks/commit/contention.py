@@ -30,7 +30,7 @@ PARTITION = "part"
 COLUMNS = ["commits/s", "commits", "conflicts seen", "median, s", "slowest, s", "fairness"]
 REQUESTS = "requests/commit"
 
-# Hands out a fresh place, the same as one reads it back, and a way to count what its server was asked.
+# Makes a new place, the same place without delay to read it back, and a way to count the server's requests.
 Setting = Callable[["Options"], AbstractContextManager[tuple[Place, Place, Callable[[], int] | None]]]
 
 
@@ -51,7 +51,7 @@ def _contend(options: Options, where: str, said: str, setting: Setting, writers:
     chosen = [each for each in contenders() if options.wants(each.name) and _takes_part(each, where, writers)]
     errors: dict[str, Counter[str]] = {each.name: Counter() for each in chosen}
     works = {each.name: partial(_once, options, setting, each, race, errors[each.name]) for each in chosen}
-    # No aim and no plot is made of what is far away.
+    # The distant store has no aim and no plot.
     rounds = 1 if where == "far" else options.rounds
     slow = _far_behind(where, writers)
     outcomes = in_rounds(works, rounds, label=f"{writers} writers, {said}", may_be_slow=slow)
@@ -66,7 +66,7 @@ def _takes_part(each: Contender, where: str, writers: int) -> bool:
 
 
 def _far_behind(where: str, writers: int) -> tuple[str, ...]:
-    """The peers that make less than a fifth of Lode's commits, and are at it until the cap or longer."""
+    """The peers that make less than a fifth of Lode's commits, and run until the cap."""
     return ("Delta", "Iceberg", "Lance") if where == "s3" and writers == MANY else ("Delta", "Iceberg")
 
 

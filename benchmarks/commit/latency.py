@@ -33,7 +33,7 @@ _NOTES = {
     "s3": "Each on a server of its own.",
 }
 _WINDOW = 31
-# Commits that tell how fast Iceberg is.
+# Commits by which the speed of Iceberg is estimated.
 _PACE = 20
 _DASH = {
     "disk": "A dash: building that history would have taken more than {0:g} s ({1:g} s with syncs).",
@@ -92,7 +92,7 @@ class Runner:
         took: deque[float] = deque(maxlen=_PACE)
         while self.done < commit and self.budget > 0:
             took.append(self.append(data))
-            # Its commits get slower and slower, so it need not try on. Others may have a slow moment.
+            # Each of its commits is slower than the last, so this estimate is too low. Others vary.
             known = self.contender.name == "Iceberg" and len(took) == _PACE
             if known and median(took) * (commit - self.done) > self.budget:
                 return

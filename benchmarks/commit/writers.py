@@ -57,7 +57,7 @@ class Work:
 
 def compete(each: Contender, place: Place, race: Race) -> list[Work]:
     """Let them run, all from one moment on."""
-    context = measure.writers()
+    context = measure.preloaded_processes()
     barrier = context.Barrier(race.writers)
     results = context.Queue()
     arguments = (each.name, place, race, barrier, results)

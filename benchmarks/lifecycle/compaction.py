@@ -62,7 +62,7 @@ def _measure(root: Path, files: int, seconds: float, compacts: bool) -> Sample:
     folder = root / str(time.monotonic_ns())
     shutil.copytree(root / "built", folder)
     url = f"file://{folder}?durable=false"
-    context = measure.writers()
+    context = measure.preloaded_processes()
     ready, stop, results = context.Barrier(_WRITERS + 1), context.Event(), context.Queue()
     writers = [
         context.Process(target=_write, args=(number, url, ready, stop, results)) for number in range(_WRITERS)

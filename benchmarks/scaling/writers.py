@@ -56,7 +56,7 @@ class WritersAxis:
 
     def measure(self, size: int) -> Sample:
         place = str(self._root / str(next(self._numbers)))
-        context = measure.writers()
+        context = measure.preloaded_processes()
         barrier, results = context.Barrier(size), context.Queue()
         processes = [
             context.Process(target=_write, args=(number, place, self._commits, barrier, results))

@@ -121,12 +121,13 @@ class ArrowRows:
         problems = Problems()
         try:
             batch.validate(full=True)
+        except pa.ArrowException:
+            columns = _valid_columns(batch, problems)
+        else:
             if self._filler.keeps_batches and not defaults:
                 self._filler.check(batch)
                 return batch
             columns = batch.columns
-        except pa.ArrowException:
-            columns = _valid_columns(batch, problems)
         if viewed is not None:
             _check_viewed(columns, viewed)
         return self._filler.batch(columns, batch.num_rows, defaults, problems)
