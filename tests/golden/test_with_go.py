@@ -10,6 +10,7 @@ import pytest
 
 import lode
 from lode.format.paths import partition_path
+from lode.read.resolve import Named
 from lode.read.segment import encode_segment, list_segment
 from lode.store import MemoryStore
 from lode.write.rebase import common_partition
@@ -50,7 +51,7 @@ def test_a_segment_includes_an_empty_write_of_go(tmp_path: Path) -> None:
         golang.write(tmp_path, snapshot_id, [{"n": number}] if number % 2 else [], parent=parent)
         stored.append((tmp_path / f"datasets/events/snapshots/{snapshot_id}/manifest.json").read_bytes())
         parent = snapshot_id
-    listing = list_segment(encode_segment(stored, 16), 16, 16)
+    listing = list_segment(encode_segment(stored, 16), "events", 16, 16, Named(snapshot_id))
     assert listing.files == [0, 1] * 8
     assert len(listing.paths) == 8
     dataset = events(tmp_path)

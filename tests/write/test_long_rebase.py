@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import lode
 from lode.errors import DatasetDroppedError, OutcomeUnknownError, SnapshotConflictError
 from lode.format.manifest import COMPACT, DROP, Manifest, encode_manifest
-from lode.read.resolve import Chain, Head, head_at
+from lode.read.resolve import Chain, Head, digest_of, head_at
 from lode.read.segment import LEVELS
 from lode.runtime import REAL
 from lode.store import CountingStore, MemoryStore
@@ -75,6 +75,7 @@ def long_history(length: int) -> tuple[MemoryStore, list[Manifest]]:
     first = opened(store).write(row("early")).manifest
     chain = chain_of(store)
     manifests = [first]
+    data = encode_manifest(first)
     for sequence in range(2, length + 1):
         id = f"{sequence:019d}-{sequence:016x}"
         file = msgspec.structs.replace(
@@ -86,8 +87,10 @@ def long_history(length: int) -> tuple[MemoryStore, list[Manifest]]:
             parent_snapshot_id=manifests[-1].snapshot_id,
             sequence=sequence,
             files=(file,),
+            x={**(first.x or {}), "parent_sha256": digest_of(data)},
         )
-        store.put(chain.paths.manifest(id), encode_manifest(made))
+        data = encode_manifest(made)
+        store.put(chain.paths.manifest(id), data)
         manifests.append(made)
         if sequence % LEVELS[-1] == 0:
             write_segments(chain, made)

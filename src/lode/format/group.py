@@ -4,6 +4,7 @@ The intent of a leader is its manifest with one more field, ``group``: the manif
 order. Each member's bytes there are the bytes that are published, and so are the leader's without the field.
 """
 
+from hashlib import sha256
 from typing import Final, Literal
 
 import msgspec
@@ -28,6 +29,8 @@ class Waiting(msgspec.Struct, frozen=True):
     manifest: msgspec.Raw
     # How long a small write takes its writer, in seconds.
     write: float = 0.0
+    # The digest of the other fields. A leader commits what it reads here, so damage must be seen.
+    sha256: str = ""
 
 
 class _Intent(msgspec.Struct, frozen=True):
@@ -55,9 +58,22 @@ def decode_group(intent: bytes, origin: str) -> tuple[bytes, list[bytes]]:
 
 def encode_waiting(follows: Follows, manifest: bytes, write: float = 0.0) -> bytes:
     """The content of a slot."""
-    return msgspec.json.encode(Waiting(follows, msgspec.Raw(manifest), write))
+    return msgspec.json.encode(
+        Waiting(follows, msgspec.Raw(manifest), write, _waiting_digest(follows, manifest, write))
+    )
 
 
 def decode_waiting(data: bytes, origin: str) -> Waiting:
     """Read the content of a slot, or raise ``ManifestInvalidError``."""
-    return decode_struct(data, Waiting, origin=origin)
+    waiting = decode_struct(data, Waiting, origin=origin)
+    if waiting.sha256 != _waiting_digest(waiting.follows, waiting.manifest, waiting.write):
+        raise ManifestInvalidError(
+            f"{origin}: field 'sha256' is not the digest of the others", field="sha256"
+        )
+    return waiting
+
+
+def _waiting_digest(follows: Follows, manifest: bytes | msgspec.Raw, write: float) -> str:
+    digest = sha256(f"{follows} {write!r} ".encode())
+    digest.update(manifest)
+    return digest.hexdigest()

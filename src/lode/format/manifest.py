@@ -139,6 +139,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.convert((self.x or {}).get("removed") or {}, Removed)
 
     @property
+    def parent_sha256(self) -> str | None:
+        """The digest of the parent's manifest as published; None in those of Go and of earlier versions."""
+        return (self.x or {}).get("parent_sha256")
+
+    @property
+    def checkpoint(self) -> "CheckpointRef | None":
+        """The newest checkpoint that this commit vouches for."""
+        return checkpoint_of(self.x)
+
+    @property
     def restores(self) -> str | None:
         """The earlier snapshot whose files the dataset has again after this commit."""
         return (self.x or {}).get("restores")
@@ -205,6 +215,14 @@ class Removed(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: Count = 0
 
 
+class CheckpointRef(msgspec.Struct, frozen=True, gc=False):
+    """Names a checkpoint: the snapshot whose state it holds, its place in history, and its digest."""
+
+    snapshot: Text
+    sequence: Sequence
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
 class GroupPlace(msgspec.Struct, frozen=True, gc=False):
     """The place of a snapshot in the group that one swap committed, from 1; the leader is last."""
 
@@ -242,12 +260,14 @@ class _Extension(msgspec.Struct, gc=False):
     group: GroupPlace | None = None
     crowd: Count | None = None
     partition: Text | None = None
+    parent_sha256: str | None = None
+    checkpoint: CheckpointRef | None = None
 
 
 # The largest crowd that writers prepare for.
 MAX_CROWD: Final = 16_384
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
-_TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
+_TEXTS: Final = frozenset(("definition", "operation", "writer", "expected", "parent_sha256"))
 
 
 # Fields that are positions in history.
@@ -274,6 +294,12 @@ def group_of(extension: dict[str, Any] | None) -> GroupPlace:
     """The place in its group in a manifest's extension; alone if it has none."""
     found = (extension or {}).get("group")
     return GroupPlace() if found is None else msgspec.convert(found, GroupPlace)
+
+
+def checkpoint_of(extension: dict[str, Any] | None) -> CheckpointRef | None:
+    """The checkpoint that a manifest's extension names."""
+    found = (extension or {}).get("checkpoint")
+    return None if found is None else msgspec.convert(found, CheckpointRef)
 
 
 def crowd_of(extension: dict[str, Any] | None) -> int:

@@ -1,8 +1,8 @@
 """Walk a history in few reads, by its segments.
 
-History is immutable and linear, so a segment is a pure function of its end points: every writer writes the
-same bytes. A segment that is missing or does not fit the chain costs time, never correctness. The walk then
-continues with smaller segments and finally with single manifests.
+A segment is opened only for a snapshot whose digest the snapshot after it names. One that is missing, or does
+not fit, costs time, never correctness: the walk continues with smaller segments and finally with single
+manifests.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import LodeError
 from lode.format.manifest import DROP
 from lode.read.lazy_history import LazyHistory, SegmentSlice, slice_of
-from lode.read.resolve import Links, begins_with
-from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment
+from lode.read.resolve import Links, Named, begins_with, named_parent
+from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, open_segment
 from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
 from lode.store.protocol import is_nearby
@@ -47,7 +47,7 @@ class History:
         links.follow(head)
         yield head
         current = head
-        segment = self._undecoded(head.sequence, head.snapshot_id)[:-1]
+        segment = self._undecoded(head.sequence, self._named(head))[:-1]
         while True:
             if begins_with(current):
                 return
@@ -57,13 +57,13 @@ class History:
                 links.follow(ancestor)
                 yield ancestor
                 current = ancestor
-            parent = current.parent_snapshot_id
+            parent = named_parent(current)
             if parent is None:
                 links.end()
                 return
             segment = self._undecoded(links.expected, parent)
             if not segment:
-                current = self._chain.ancestor(parent, current.snapshot_id)
+                current = self._chain.ancestor(parent.snapshot_id, current.snapshot_id)
                 if current.operation == DROP:
                     return
                 links.follow(current)
@@ -75,12 +75,10 @@ class History:
             return LazyHistory([])
         each = one_by_one if is_nearby(self._chain.store) else self._runtime.each
         spans = takewhile(lambda span: span[1] >= head.begins, _spans(self._chain.sequence_of(head)))
-        ready: dict[int, SegmentSlice | None] = {}
+        ready: dict[int, bytes | None] = {}
         while wave := list(islice(spans, MAX_WAVE)):
             found = each(lambda span: self._fetch(*span), wave)
-            ready |= {
-                span[1]: slice_of(self._chain, *span, data) for span, data in zip(wave, found, strict=True)
-            }
+            ready |= {span[1]: data for span, data in zip(wave, found, strict=True)}
             if not any(found):
                 break  # the sequence is wrong, or there are no segments: the parent links decide
         return LazyHistory(list(self._pieces(head, ready))[::-1])
@@ -113,43 +111,45 @@ class History:
         """The ids of the whole history up to ``head``, oldest first."""
         return self.up_to(head).ids
 
-    def _pieces(
-        self, head: Manifest, ready: dict[int, SegmentSlice | None]
-    ) -> Iterator[SegmentSlice | Manifest]:
+    def _pieces(self, head: Manifest, ready: dict[int, bytes | None]) -> Iterator[SegmentSlice | Manifest]:
         """Follow the parent links, by segments where they fit: from ``ready``, else from the store."""
         links = Links(self._chain)
-        snapshot_id: str | None = head.snapshot_id
+        named: Named | None = self._named(head)
         last = head.sequence
-        while snapshot_id is not None:
-            segment = self._segment(last, snapshot_id, ready)
+        while named is not None:
+            segment = self._segment(last, named, ready)
             if segment is not None:
                 links.step(segment.newest, last, len(segment.listing.snapshots))
                 yield segment
-                snapshot_id = segment.listing.parent
+                named = segment.listing.parent
             else:
                 first = links.newer is None
-                manifest = head if first else self._chain.ancestor(snapshot_id, links.newer)
+                manifest = head if first else self._chain.ancestor(named.snapshot_id, links.newer)
                 if manifest.operation == DROP:
                     return
                 links.follow(manifest)
                 yield manifest
-                snapshot_id = manifest.parent_snapshot_id
+                named = named_parent(manifest)
                 if begins_with(manifest):
                     return
             last = links.expected
         links.end()
 
+    def _named(self, head: Manifest) -> Named:
+        """The snapshot that a walk begins with. Its digest is needed only if a segment ends with it."""
+        if next(_ending_at(head.sequence), None) is None:
+            return Named(head.snapshot_id)
+        return Named(head.snapshot_id, self._chain.sha256_of(head.snapshot_id))
+
     def _segment(
-        self, last: int | None, snapshot_id: str, ready: dict[int, SegmentSlice | None]
+        self, last: int | None, newest: Named, ready: dict[int, bytes | None]
     ) -> SegmentSlice | None:
         """The largest segment that ends with this snapshot, if any."""
-        segment = ready.get(last or 0)
-        if segment is not None and segment.newest == snapshot_id:
-            return segment
-        # The largest that may end there was read before, if any was.
-        for span in islice(_ending_at(last), int((last or 0) in ready), None):
-            segment = slice_of(self._chain, *span, self._fetch(*span))
-            if segment is not None and segment.newest == snapshot_id:
+        for span in _ending_at(last):
+            # The largest one may have been read before.
+            data = ready.pop(span[1]) if span[1] in ready else self._fetch(*span)
+            segment = slice_of(self._chain, *span, newest, data)
+            if segment is not None:
                 return segment
         return None
 
@@ -162,17 +162,15 @@ class History:
             yield manifest
             newest = manifest
 
-    def _undecoded(self, last: int | None, snapshot_id: str) -> Sequence[msgspec.Raw]:
+    def _undecoded(self, last: int | None, newest: Named) -> Sequence[msgspec.Raw]:
         """The undecoded manifests of the largest segment that ends with this snapshot; empty without one."""
         for span in _ending_at(last):
             data = self._fetch(*span)
-            try:
-                segment = () if data is None else decode_segment(data)
-            except LodeError:
-                continue
-            newest = self._decoded(segment[-1]) if segment else None
-            if newest is not None and newest.snapshot_id == snapshot_id:
-                return segment
+            if data is not None:
+                try:
+                    return open_segment(data, self._chain.owner, *span, newest)
+                except LodeError as error:
+                    self._chain.report_ignored(self._chain.paths.segment(*span), error)
         return ()
 
     def _decoded(self, raw: msgspec.Raw) -> Manifest | None:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lode.format.manifest import Manifest
-    from lode.read.resolve import Chain
+    from lode.read.resolve import Chain, Named
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSlice:
-    """The snapshots of one segment, which stays compressed in memory."""
+    """The snapshots of one segment that was checked, which stays compressed in memory."""
 
     listing: SegmentListing
     _data: bytes
@@ -77,11 +77,16 @@ class _Made(msgspec.Struct, gc=False):
 _MADE = msgspec.json.Decoder(_Made)
 
 
-def slice_of(chain: Chain[Manifest], level: int, last: int, data: bytes | None) -> SegmentSlice | None:
-    """The snapshots of a segment; None if it is missing or damaged."""
+def slice_of(
+    chain: Chain[Manifest], level: int, last: int, newest: Named, data: bytes | None
+) -> SegmentSlice | None:
+    """The snapshots of a segment that ends with ``newest``; None if it is missing or does not fit."""
+    if data is None:
+        return None
     try:
-        return None if data is None else SegmentSlice(list_segment(data, level, last), data, chain)
-    except LodeError:
+        return SegmentSlice(list_segment(data, chain.owner, level, last, newest), data, chain)
+    except LodeError as error:
+        chain.report_ignored(chain.paths.segment(level, last), error)
         return None
 
 

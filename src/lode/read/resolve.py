@@ -7,12 +7,14 @@ So a reader looks at two objects, at most four, and never waits.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from enum import Enum
+from hashlib import sha256
 from itertools import pairwise
 from posixpath import commonprefix
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -37,6 +39,7 @@ from lode.format.manifest import (
     Manifest,
     crowd_of,
     decode_whole_manifest,
+    encode_manifest,
 )
 from lode.format.paths import DefaultLayout, HiveLayout
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
@@ -56,7 +59,11 @@ MAX_CACHE_BYTES: Final = 4 << 20
 LARGE_INTENT_BYTES: Final = 256 << 10
 # A pointer is one snapshot id, perhaps with white space around it.
 MAX_POINTER_BYTES: Final = 4096
+# How many ignored objects of one history are reported.
+MAX_REPORTS: Final = 1000
 GUIDE: Final = "docs/guides/recovering.md"
+
+logger = logging.getLogger("lode.history")
 
 
 class _Unread(Enum):
@@ -96,6 +103,24 @@ class AnyManifest(Protocol):
 M = TypeVar("M", bound=AnyManifest)
 
 
+class Named(NamedTuple):
+    """A snapshot as its child names it. Go and earlier versions name no digest."""
+
+    snapshot_id: str
+    sha256: str | None = None
+
+
+def named_parent(manifest: AnyManifest) -> Named | None:
+    """The parent of a snapshot as it names it; None for the first one."""
+    parent = manifest.parent_snapshot_id
+    return None if not parent else Named(parent, (manifest.x or {}).get("parent_sha256"))
+
+
+def digest_of(data: bytes) -> str:
+    """The digest of a manifest's bytes, by which a child names it."""
+    return sha256(data.strip()).hexdigest()
+
+
 # Structs: each commit makes several, and a frozen dataclass takes five times as long.
 class EncodedManifest(msgspec.Struct, Generic[M], frozen=True):
     """A snapshot's manifest and its bytes.
@@ -111,6 +136,11 @@ class EncodedManifest(msgspec.Struct, Generic[M], frozen=True):
     def intent(self) -> bytes:
         """The bytes of its intent."""
         return encode_group(self.data, [member.data for member in self.before]) if self.before else self.data
+
+    @property
+    def sha256(self) -> str:
+        """The digest by which a child names it."""
+        return digest_of(self.data)
 
     @property
     def follows(self) -> str | None:
@@ -203,6 +233,10 @@ class Chain(Generic[M]):
     # Not an LRUCache: each commit puts its manifest here, and that one's methods are written in Python.
     _cached: dict[str, bytes] = field(default_factory=dict)
     _cached_bytes: int = 0
+    # The digest of the last manifest that was too large to be kept.
+    _large: dict[str, str] = field(default_factory=dict)
+    # The derived objects that were reported as ignored.
+    _ignored: set[str] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
 
     def pointer(self) -> bytes | None:
@@ -280,11 +314,42 @@ class Chain(Generic[M]):
             )
         return snapshot_id
 
+    def encoded_behind(self, manifest: M, parent_sha256: str | None) -> EncodedManifest[M]:
+        """The manifest and its bytes, bound to a parent with this digest if there are segments to check."""
+        if parent_sha256 is not None and self.has_segments:
+            extension = {**(manifest.x or {}), "parent_sha256": parent_sha256}
+            manifest = msgspec.structs.replace(cast("Any", manifest), x=extension)
+        return EncodedManifest(manifest, encode_manifest(manifest))
+
+    def sha256_of(self, snapshot_id: str) -> str:
+        """The digest of a published manifest. One that was just read or put is not read again."""
+        with self._lock:
+            known = self._cached.get(snapshot_id)
+            digest = self._large.get(snapshot_id)
+        if known is not None:
+            return digest_of(known)
+        if digest is None:
+            found = self.published(snapshot_id)
+            if found is None:
+                raise self.damaged(snapshot_id, "is missing, and its digest is needed")
+            digest = found.sha256
+        return digest
+
+    def report_ignored(self, path: str, reason: object) -> None:
+        """Log, once for each object, that a derived object does not fit the history it was made from."""
+        if path not in self._ignored and len(self._ignored) < MAX_REPORTS:
+            self._ignored.add(path)
+            logger.warning("%s: %s is ignored, it is damaged or forged: %s", self.name, path, reason)
+
     def remember(self, snapshot_id: str, data: bytes) -> None:
         """Keep a published manifest's bytes at hand. They must have been decoded and checked."""
-        if len(data) <= MAX_CACHED_BYTES:
-            with self._lock:
+        with self._lock:
+            if len(data) <= MAX_CACHED_BYTES:
                 self._remember(snapshot_id, data)
+            else:
+                # The next commit names it by its digest.
+                self._large.clear()
+                self._large[snapshot_id] = digest_of(data)
 
     def _remember(self, snapshot_id: str, data: bytes) -> None:
         cached = self._cached

@@ -1,21 +1,22 @@
 """A history segment: the manifests of 16, 64, 256, 1,024 or 4,096 sequences in one compressed object.
 
-A scan plan needs little of a manifest: names and sizes of files, numbers of rows. So a segment begins with a
-listing of these, column by column, and a plan decompresses only that part. The published manifests follow it.
+A segment only repeats manifests. It is believed if it fits its history: every manifest names its parent by
+the digest of the parent's bytes, so the snapshot after a segment vouches for all of it.
 """
 
 # No annotations as text here: msgspec would compile each of them when a process reads its first segment.
 
-from itertools import pairwise
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from lode.errors import ManifestInvalidError
 from lode.format.manifest import Count, Manifest, Text, decode_struct
+from lode.read.resolve import Named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # At most three segments of a level follow each other. Version 0.1 writes only every second level.
 LEVELS: Final = (4096, 1024, 256, 64, 16)
@@ -24,21 +25,9 @@ SCHEMA_NAME: Final = "lode-history"
 # Maximum size of a segment that is written or read, before and after decompression.
 MAX_SEGMENT_BYTES: Final = 128 << 20
 
-_MANIFESTS: Final = b',"manifests":['
-# How much is decompressed at a time. The listing of 256 snapshots with a file each is 32 KiB.
-_PIECE: Final = 1 << 14
-
-
-class SegmentListing(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """What a scan plan needs of consecutive snapshots, oldest first."""
-
-    parent: str | None = None
-    snapshots: list[str]
-    rows: list[Count]
-    # The number of paths and sizes of each snapshot.
-    files: list[Count]
-    paths: list[Text]
-    sizes: list[Count]
+# How much is decompressed at a time.
+_PIECE: Final = 1 << 17
+_ORIGIN: Final = "a history segment"
 
 
 class HistorySegment(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,8 +36,20 @@ class HistorySegment(msgspec.Struct, frozen=True, omit_defaults=True):
     schema_name: str
     first: int
     last: int
-    listing: SegmentListing | None = None
     manifests: tuple[msgspec.Raw, ...] = ()
+
+
+class SegmentListing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a scan plan needs of consecutive snapshots, oldest first."""
+
+    # The snapshot before the first one, as that one names it.
+    parent: Named | None
+    snapshots: list[str]
+    rows: list[int]
+    # The number of paths and sizes of each snapshot.
+    files: list[int]
+    paths: list[str]
+    sizes: list[int]
 
 
 class _Decoded(msgspec.Struct):
@@ -60,14 +61,30 @@ class _ListedFile(msgspec.Struct, gc=False):
     size_bytes: Count
 
 
+class _ListedExtension(msgspec.Struct, gc=False):
+    parent_sha256: str | None = None
+
+
 class _Listed(msgspec.Struct, gc=False, kw_only=True):
     # Manifests of another version are read from their own objects, where an error can name them.
     format_version: Literal["1.0.0"]
+    dataset_id: str
     snapshot_id: Text
     parent_snapshot_id: str | None = None
     row_count: Count
     # Go stores the files of an empty write as null.
     files: tuple[_ListedFile, ...] | None
+    sequence: int | None = None
+    x: _ListedExtension | None = None
+
+    @property
+    def parent(self) -> Named | None:
+        if not self.parent_snapshot_id:
+            return None
+        return Named(self.parent_snapshot_id, None if self.x is None else self.x.parent_sha256)
+
+
+_LISTED: Final = msgspec.json.Decoder(_Listed)
 
 
 def encode_segment(manifests: list[bytes], last: int) -> bytes:
@@ -75,12 +92,78 @@ def encode_segment(manifests: list[bytes], last: int) -> bytes:
     import zstandard
 
     raw = tuple(msgspec.Raw(data) for data in manifests)
-    segment = HistorySegment(SCHEMA_NAME, last - len(raw) + 1, last, list_manifests(raw), raw)
-    plain = msgspec.json.encode(segment)
+    plain = msgspec.json.encode(HistorySegment(SCHEMA_NAME, last - len(raw) + 1, last, raw))
     if len(plain) > MAX_SEGMENT_BYTES:
         raise ManifestInvalidError(f"a segment of {len(plain)} bytes is larger than {MAX_SEGMENT_BYTES}")
-    # With a checksum, so that damage is noticed: writers decide by segments what they may follow.
+    # With a checksum, because manifests of Go and of earlier versions name no digest of their parent.
     return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(plain)
+
+
+def open_segment(
+    data: bytes, owner: str, level: int, last: int, newest: Named, wanted: int | None = None
+) -> tuple[msgspec.Raw, ...]:
+    """The manifests of a segment, oldest first, if they are the snapshot ``newest`` and its ancestors.
+
+    Args:
+        data: The object.
+        owner: The id of the dataset.
+        level: The number of its manifests.
+        last: The sequence of the newest one.
+        newest: The newest one as the snapshot after it names it.
+        wanted: Return only as many of the newest, and check only those.
+
+    Raises:
+        ManifestInvalidError: It is damaged, of another history, or forged.
+    """
+    return _open(data, owner, level, last, newest, wanted)[0]
+
+
+def list_segment(data: bytes, owner: str, level: int, last: int, newest: Named) -> SegmentListing:
+    """What a plan needs of the manifests of a segment, which is checked as ``open_segment`` does."""
+    listed = _open(data, owner, level, last, newest)[1]
+    return SegmentListing(
+        parent=listed[0].parent,
+        snapshots=[each.snapshot_id for each in listed],
+        rows=[each.row_count for each in listed],
+        files=[len(each.files or ()) for each in listed],
+        paths=[file.path for each in listed for file in each.files or ()],
+        sizes=[file.size_bytes for each in listed for file in each.files or ()],
+    )
+
+
+def _open(
+    data: bytes, owner: str, level: int, last: int, newest: Named, wanted: int | None = None
+) -> tuple[tuple[msgspec.Raw, ...], list[_Listed]]:
+    segment = _decoded(b"".join(decompress(data)))
+    manifests = segment.manifests
+    if (segment.first, segment.last, len(manifests)) != (last - level + 1, last, level):
+        raise ManifestInvalidError(f"it does not hold sequences {last - level + 1} to {last}")
+    if wanted is not None:
+        manifests = manifests[-wanted:]
+    return manifests, _check_line(manifests, owner, last, newest)
+
+
+def _check_line(manifests: "Sequence[msgspec.Raw]", owner: str, last: int, newest: Named) -> list[_Listed]:
+    """Check that these manifests, oldest first, are a snapshot and its ancestors as each child names them."""
+    listed: list[_Listed] = []
+    named: Named | None = newest
+    for place, raw in enumerate(reversed(manifests)):
+        try:
+            found = _LISTED.decode(raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise ManifestInvalidError(f"{_ORIGIN}: {error}") from None
+        if named is None or found.snapshot_id != named.snapshot_id:
+            raise ManifestInvalidError(f"it holds {found.snapshot_id!r} in the place of {named}")
+        if named.sha256 is not None and sha256(raw).hexdigest() != named.sha256:
+            raise ManifestInvalidError(
+                f"its manifest of {named.snapshot_id!r} is not the one that was committed"
+            )
+        if found.dataset_id != owner or found.sequence not in (None, last - place):
+            raise ManifestInvalidError(f"its manifest of {named.snapshot_id!r} is of another history")
+        listed.append(found)
+        named = found.parent
+    listed.reverse()
+    return listed
 
 
 def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
@@ -91,61 +174,15 @@ def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
 def decode_manifests(data: bytes) -> tuple[Manifest, ...]:
     """The manifests of a segment, decoded at once, which takes half as long; none of them is checked."""
     plain = b"".join(decompress(data))
-    origin = "a history segment"
     try:
-        return decode_struct(plain, _Decoded, origin=origin).manifests
+        return decode_struct(plain, _Decoded, origin=_ORIGIN).manifests
     except ManifestInvalidError:
         # One by one, lists that Go stores as null are read as empty.
-        return tuple(decode_struct(bytes(raw), Manifest, origin=origin) for raw in _decoded(plain).manifests)
-
-
-def list_segment(data: bytes, level: int, last: int) -> SegmentListing:
-    """The listing of a segment. Raises ``ManifestInvalidError`` if it holds other sequences."""
-    head = _decoded(_head(data))
-    listing = head.listing or list_manifests(decode_segment(data))
-    if (head.first, head.last, len(listing.snapshots)) != (last - level + 1, last, level):
-        raise ManifestInvalidError(f"the segment does not hold sequences {last - level + 1} to {last}")
-    if not (
-        len(listing.rows) == len(listing.files) == level
-        and len(listing.paths) == len(listing.sizes) == sum(listing.files)
-    ):
-        raise ManifestInvalidError(f"the segment of {last} lists other files than it counts")
-    return listing
-
-
-def list_manifests(manifests: tuple[msgspec.Raw, ...]) -> SegmentListing:
-    """The listing of these manifests. Raises ``ManifestInvalidError`` if they are not consecutive."""
-    listed = [decode_struct(bytes(raw), _Listed, origin="a history segment") for raw in manifests]
-    for older, newer in pairwise(listed):
-        if newer.parent_snapshot_id != older.snapshot_id:
-            raise ManifestInvalidError(f"{newer.snapshot_id} does not follow {older.snapshot_id}")
-    return SegmentListing(
-        parent=listed[0].parent_snapshot_id if listed else None,
-        snapshots=[each.snapshot_id for each in listed],
-        rows=[each.row_count for each in listed],
-        files=[len(each.files or ()) for each in listed],
-        paths=[file.path for each in listed for file in each.files or ()],
-        sizes=[file.size_bytes for each in listed for file in each.files or ()],
-    )
+        return tuple(decode_struct(bytes(raw), Manifest, origin=_ORIGIN) for raw in _decoded(plain).manifests)
 
 
 def _decoded(plain: bytes) -> HistorySegment:
-    return decode_struct(plain, HistorySegment, origin="a history segment")
-
-
-def _head(data: bytes) -> bytes:
-    """A segment without its manifests.
-
-    Cutting at the marker is safe: JSON strings escape quotes, so it cannot occur inside one.
-    """
-    head = bytearray()
-    for piece in decompress(data):
-        start = max(len(head) - len(_MANIFESTS), 0)
-        head += piece
-        end = head.find(_MANIFESTS, start)
-        if end >= 0:
-            return bytes(head[:end]) + b"}"
-    return bytes(head)
+    return decode_struct(plain, HistorySegment, origin=_ORIGIN)
 
 
 def decompress(data: bytes) -> "Iterator[bytes]":

@@ -29,8 +29,8 @@ from lode.errors import (
     StoreError,
     TransactionClosedError,
 )
-from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, decode_struct, encode_manifest
-from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head, head_at
+from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, decode_struct
+from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head, Named, head_at
 from lode.read.source import get_bounded
 from lode.runtime import ProcessLock
 from lode.snapshot import CommitReport
@@ -128,6 +128,8 @@ class Committer(Generic[M]):
         self._requests = TurnRequests(chain)
         # The head this process knows: its last commit, the head a commit lost to, or the first one it read.
         self._head: Head[M] | None = None
+        # The head that a commit lost to, with its digest.
+        self._named: Named | None = None
         self._lock = ProcessLock()
 
     @cached_property
@@ -451,9 +453,18 @@ class Committer(Generic[M]):
         self._publisher.sync(base.id)
         draft.begins = self._chain.begins_after(base)
         manifest = draft.place_on(base.parent, self._chain.sequence_of(base.parent) + 1)
+        placed = self._chain.encoded_behind(manifest, self._digest_of(base))
         began = self._runtime.monotonic()
-        self._intents.declare(draft, EncodedManifest(manifest, encode_manifest(manifest)))
+        self._intents.declare(draft, placed)
         self._contention.observe_write(self._runtime.monotonic() - began)
+
+    def _digest_of(self, base: Head[M]) -> str | None:
+        """The digest by which a child names the base; None if it has no parent or names none."""
+        if base.id is None or not self._chain.has_segments:
+            return None
+        if self._named is not None and self._named.snapshot_id == base.id:
+            return self._named.sha256
+        return base.owed.sha256 if base.owed is not None else self._chain.sha256_of(base.id)
 
     def _swap(self, expected: bytes | None, snapshot_id: str) -> Swap:
         """Move the pointer."""
@@ -476,7 +487,10 @@ class Committer(Generic[M]):
 
     def _read_head(self, draft: Draft[M], pointer: bytes | None = None) -> Head[M]:
         try:
-            return self._recovery.settle_after_grace(pointer, partial(self._may_owe, draft))
+            head = self._recovery.settle_after_grace(pointer, partial(self._may_owe, draft))
+            # Now, because the walk to the base may read more manifests than are kept at hand.
+            self._named = None if head.id is None else Named(head.id, self._digest_of(head))
+            return head
         except LodeError as error:
             raise self._undecided(draft, error) from error
 

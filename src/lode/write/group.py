@@ -26,7 +26,7 @@ from lode.errors import (
 )
 from lode.format.group import decode_waiting, encode_waiting
 from lode.format.manifest import DROP, MAX_CROWD, encode_manifest
-from lode.read.resolve import AnyManifest, EncodedManifest
+from lode.read.resolve import AnyManifest, EncodedManifest, named_parent
 from lode.read.source import get_bounded
 from lode.runtime import one_by_one
 from lode.store.protocol import check_path
@@ -168,10 +168,13 @@ class Groups(Generic[M]):
             return None  # it does not fit behind them, so it goes alone
         size = len(members) + 1
         crowd = crowd_after(head.crowd, size)
-        placed = [
-            _encoded(member, {"place": place, "size": size, "leader": draft.snapshot_id}, crowd)
-            for place, member in enumerate((*members, last), 1)
-        ]
+        placed: list[EncodedManifest[M]] = []
+        assert draft.declared is not None, "a draft is declared before it leads"
+        digest = (draft.declared.manifest.x or {}).get("parent_sha256")
+        for place, member in enumerate((*members, last), 1):
+            group = {"place": place, "size": size, "leader": draft.snapshot_id}
+            placed.append(self._chain.encoded_behind(_in_group(member, group, crowd), digest))
+            digest = placed[-1].sha256
         return EncodedManifest(placed[-1].manifest, placed[-1].data, tuple(placed[:-1]))
 
     # -- slots ---------------------------------------------------------------------------------
@@ -264,7 +267,10 @@ class Groups(Generic[M]):
             copies = self._chain.copies(EncodedManifest(manifest, encoded))
             for target in (self._chain.paths.manifest(manifest.snapshot_id), *copies):
                 check_path(target)
-        except (NotFoundError, DataError, InvalidPathError):
+        except NotFoundError:
+            return None
+        except (DataError, InvalidPathError) as error:
+            self._chain.report_ignored(path, error)
             return None
         return _Found(manifest, waiting.follows, len(data), waiting.write)
 
@@ -304,17 +310,17 @@ class Groups(Generic[M]):
 def _is_sibling(other: AnyManifest, ours: AnyManifest) -> bool:
     """Whether both are drafts on the same head."""
     return (
-        other.parent_snapshot_id == ours.parent_snapshot_id
+        named_parent(other) == named_parent(ours)
         and other.sequence == ours.sequence
         and other.begins == ours.begins
         and other.operation != DROP
     )
 
 
-def _encoded(manifest: M, group: dict[str, Any], crowd: int) -> EncodedManifest[M]:
+def _in_group(manifest: M, group: dict[str, Any], crowd: int) -> M:
     extension = {**(manifest.x or {}), "group": group}
     extension.pop("crowd", None)
     if crowd > group["size"]:
         extension["crowd"] = crowd
     placed: M = replace(cast("Any", manifest), x=extension)
-    return EncodedManifest(placed, encode_manifest(placed))
+    return placed

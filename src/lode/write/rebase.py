@@ -9,8 +9,8 @@ from lode.errors import LodeError
 from lode.format.manifest import DROP
 from lode.format.paths import canonical_partition, enclosing
 from lode.read.history import fetch_segment
-from lode.read.resolve import AnyManifest
-from lode.read.segment import LEVELS, decode_segment
+from lode.read.resolve import AnyManifest, Named, digest_of, named_parent
+from lode.read.segment import LEVELS, open_segment
 from lode.write.draft import CommitSummary
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ MAX_RECENT_COMMITS: Final = 32
 MAX_RECENT_CHARS: Final = 4096
 # With fewer commits to go, manifests are read one by one: a segment may be missing.
 MIN_SEGMENT_COMMITS: Final = 4
+
+# The digest of a snapshot that the summary of a later commit names: only its own manifest has it.
+UNREAD: Final = "unread"
 
 M = TypeVar("M", bound=AnyManifest)
 
@@ -61,6 +64,8 @@ class _WalkBack(Generic[M]):
         self._seen: set[str] = set()
         # The places in history where no segment that fits was found to end.
         self._without_segment: set[int] = set()
+        # The oldest snapshot of the last segment. The walk continues from there.
+        self._oldest = Named("")
 
     def run(self, manifest: M | None) -> Iterator[CommitSummary]:
         """The commits from this one back."""
@@ -113,10 +118,19 @@ class _WalkBack(Generic[M]):
         """
         place, leader = manifest.group.place, manifest.group.leader or manifest.snapshot_id
         intent = self._chain.intent(leader) if place > known + 1 else None
-        members = [] if intent is None else [*(each.manifest for each in intent.before), intent.manifest]
-        if len(members) < place or members[place - 1].snapshot_id != manifest.snapshot_id:
-            return []
-        return members[: place - 1][::-1]
+        members = [] if intent is None else [*intent.before, intent]
+        named = named_parent(manifest)
+        found: list[M] = []
+        for member in members[: place - 1][::-1]:
+            # An intent stays where it is after its commit, and nothing but this reads it again.
+            if named is None or member.manifest.snapshot_id != named.snapshot_id:
+                return []
+            if named.sha256 not in (None, member.sha256):
+                self._chain.report_ignored(self._chain.paths.intent(leader), "a member has another digest")
+                return []
+            found.append(member.manifest)
+            named = named_parent(member.manifest)
+        return found if len(found) == place - 1 else []
 
     def _segment_before(self, manifest: M, commits: Sequence[CommitSummary]) -> tuple[int, list[M]]:
         """Manifests before another one, newest first, from a segment that ends there or soon before.
@@ -134,21 +148,26 @@ class _WalkBack(Generic[M]):
         # Below the place of the base the walk has missed it, and goes on to the root.
         end = self._lowest if self._lowest < sequence else 0
         ids = [commit.snapshot_id for commit in commits]
-        if len(ids) == 1 and manifest.parent_snapshot_id:
-            ids.append(manifest.parent_snapshot_id)
+        parent = named_parent(manifest)
+        if len(ids) == 1 and parent is not None:
+            ids.append(parent.snapshot_id)
         if sequence + 1 - len(ids) - end < MIN_SEGMENT_COMMITS:
             return 0, []
         for place, newest in reversed(list(enumerate(ids))):
             last = sequence - place
             if last % LEVELS[-1] == 0:
-                segment = self._ending_with(newest, last, last - end + 1)
+                named = parent if parent is not None and parent.snapshot_id == newest else self._known(newest)
+                segment = self._ending_with(named, last, last - end + 1)
                 # The other manifest itself is not one before it.
                 return (place, segment) if place else (1, segment[1:])
         return 0, []
 
-    def _ending_with(self, newest: str, last: int, wanted: int) -> list[M]:
+    def _known(self, snapshot_id: str) -> Named:
+        return self._oldest if self._oldest.snapshot_id == snapshot_id else Named(snapshot_id, UNREAD)
+
+    def _ending_with(self, newest: Named, last: int, wanted: int) -> list[M]:
         """Up to so many manifests of a segment that ends with this snapshot, newest first."""
-        if last in self._without_segment or newest in self._seen:
+        if last in self._without_segment or newest.snapshot_id in self._seen:
             return []
         levels = [level for level in LEVELS if last % level == 0]
         # The smallest that has all of them, then larger ones, then those that have fewer.
@@ -160,24 +179,23 @@ class _WalkBack(Generic[M]):
         self._without_segment.add(last)
         return []
 
-    def _fitting(self, level: int, last: int, newest: str, wanted: int) -> list[M]:
+    def _fitting(self, level: int, last: int, newest: Named, wanted: int) -> list[M]:
         """So many manifests of one segment; none if they are not the newest one and its ancestors."""
-        found: dict[str, M] = {}
         data = fetch_segment(self._chain, level, last)
-        expected: str | None = newest
-        try:
-            for raw in reversed(decode_segment(data)[-wanted:]) if data is not None else ():
-                origin = self._chain.paths.segment(level, last)
-                manifest = self._chain.checked(bytes(raw), origin, expected or "")
-                if manifest.sequence not in (None, last - len(found)):
-                    return []
-                found[manifest.snapshot_id] = manifest
-                expected = manifest.parent_snapshot_id
-                if expected in self._seen or expected in found:
-                    return []
-        except LodeError:
+        if data is None:
             return []
-        return list(found.values()) if len(found) == min(level, wanted) else []
+        path = self._chain.paths.segment(level, last)
+        try:
+            if newest.sha256 == UNREAD:
+                newest = Named(newest.snapshot_id, self._chain.sha256_of(newest.snapshot_id))
+            raw = open_segment(data, self._chain.owner, level, last, newest, min(level, wanted))
+            found = [self._chain.checked(bytes(each), path) for each in reversed(raw)]
+        except LodeError as error:
+            self._chain.report_ignored(path, error)
+            return []
+        self._oldest = Named(found[-1].snapshot_id, digest_of(bytes(raw[0])))
+        ids = {manifest.snapshot_id for manifest in found}
+        return found if len(ids) == len(found) and self._seen.isdisjoint(ids) else []
 
 
 def find_overlap(ours: AbstractSet[str], later: Sequence[CommitSummary]) -> str | None:

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from lode.errors import LodeError, ManifestInvalidError, NotFoundError, PathExistsError
 from lode.format.manifest import DROP
-from lode.read.resolve import AnyManifest, Chain
-from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment, encode_segment
+from lode.read.resolve import AnyManifest, Chain, Named, named_parent
+from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, encode_segment, open_segment
 from lode.read.source import get_bounded
 
 logger = logging.getLogger("lode.history")
@@ -30,40 +30,48 @@ def write_segments(chain: Chain[M], manifest: M) -> None:
     if level is None:
         return
     try:
-        _ensure(chain, manifest.snapshot_id, sequence, level)
+        _ensure(chain, Named(manifest.snapshot_id, chain.sha256_of(manifest.snapshot_id)), sequence, level)
     except LodeError as error:
         logger.info("%s: no history segment at %d: %s", chain.name, sequence, error)
 
 
-def _ensure(chain: Chain[M], snapshot_id: str, last: int, level: int) -> list[bytes]:
-    """The bytes of ``level`` manifests up to ``snapshot_id``, oldest first, now also in a segment."""
+def _ensure(chain: Chain[M], newest: Named, last: int, level: int) -> list[bytes]:
+    """The bytes of ``level`` manifests up to ``newest``, oldest first, now also in a segment."""
     path = chain.paths.segment(level, last)
-    known = _existing(chain, path, snapshot_id)
+    known = _existing(chain, path, newest, last, level)
     if known is not None:
         return known
     if level == SMALLEST:
-        manifests = _singles(chain, snapshot_id, level)
+        manifests = _singles(chain, newest.snapshot_id, level)
     else:
         step = LEVELS[LEVELS.index(level) + 1]
         manifests = []
-        for end in range(last, last - level, -step):
-            manifests[:0] = _ensure(chain, snapshot_id, end, step)
+        end: Named | None = newest
+        for sequence in range(last, last - level, -step):
+            if end is None:
+                raise NotFoundError(
+                    f"{chain.name}: fewer than {level} snapshots end with {newest.snapshot_id}"
+                )
+            manifests[:0] = _ensure(chain, end, sequence, step)
             if sum(map(len, manifests)) > MAX_SEGMENT_BYTES:
                 raise ManifestInvalidError(f"{path} would be larger than {MAX_SEGMENT_BYTES} bytes")
-            snapshot_id = chain.checked(manifests[0], path).parent_snapshot_id or ""
+            end = named_parent(chain.checked(manifests[0], path))
     try:
         chain.store.put(path, encode_segment(manifests, last))
     except PathExistsError:
-        logger.debug("%s was written by somebody else meanwhile", path)
+        logger.debug("%s was written by another process meanwhile", path)
     return manifests
 
 
-def _existing(chain: Chain[M], path: str, snapshot_id: str) -> list[bytes] | None:
+def _existing(chain: Chain[M], path: str, newest: Named, last: int, level: int) -> list[bytes] | None:
     try:
-        manifests = [bytes(raw) for raw in decode_segment(get_bounded(chain.store, path, MAX_SEGMENT_BYTES))]
+        data = get_bounded(chain.store, path, MAX_SEGMENT_BYTES)
+        return [bytes(raw) for raw in open_segment(data, chain.owner, level, last, newest)]
     except NotFoundError:
         return None
-    return manifests if manifests and chain.checked(manifests[-1], path).snapshot_id == snapshot_id else None
+    except ManifestInvalidError as error:
+        chain.report_ignored(path, error)
+        return None
 
 
 def _singles(chain: Chain[M], snapshot_id: str, count: int) -> list[bytes]:

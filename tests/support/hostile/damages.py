@@ -245,16 +245,16 @@ def _segments() -> Iterator[tuple[str, Damage]]:
             )
         ),
     )
-    yield "listed ids", _rewritten(lambda found: found["listing"].update(snapshots=["../../x"] * 16))
-    yield (
-        "its own parent",
-        _rewritten(lambda found: found["listing"].update(parent=found["listing"]["snapshots"][-1])),
-    )
-    yield "huge counts", _rewritten(lambda found: found["listing"].update(rows=[2**63 - 1] * 16))
-    yield (
-        "paths out of the lake",
-        _rewritten(lambda found: found["listing"].update(paths=[f"../outside/{CANARY}"] * 16)),
-    )
+
+    def each(**fields: Any) -> Damage:
+        return _rewritten(
+            lambda found: found.update(manifests=[{**manifest, **fields} for manifest in found["manifests"]])
+        )
+
+    yield "other ids", each(snapshot_id="../../x")
+    yield "its own parents", each(parent_snapshot_id="1")
+    yield "huge counts", each(row_count=2**63 - 1)
+    yield "paths out of the lake", each(files=[{"path": f"../outside/{CANARY}", "size_bytes": 1}])
     yield "no manifests", _rewritten(lambda found: found.update(manifests=[]))
     yield (
         "foreign manifests",
