@@ -18,7 +18,7 @@ from lode.options import stricter
 from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
-from lode.read.state import CHECKPOINT_STEP, States
+from lode.read.state import States
 from lode.runtime import ProcessLock, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.write.commit import Committer
@@ -219,11 +219,10 @@ class DatasetHandle:
         )
 
         def summarize(manifest: Manifest) -> None:
-            # Every snapshot that gets a checkpoint is a boundary too.
             if not is_boundary(manifest) or manifest.operation == DROP:
                 return
             self.runtime.background(lambda: write_segments(chain, manifest))
-            if manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0:
+            if states.is_due(manifest):
                 self.runtime.background(lambda: states.write_checkpoint(manifest))
 
         committer = Committer(chain, self.runtime, self.retry, self._observer, summarize)
@@ -314,6 +313,14 @@ class DatasetHandle:
         self.commit_definition(found, head, definition, {}, "define", lambda unchanged: unchanged)
         return True
 
+    def commit_unchanged(self, found: FoundDataset, operation: str, floor: int | None = None) -> None:
+        """Commit a snapshot that changes neither rows nor columns, only what later snapshots know."""
+        base = found.committer.settle()
+        definition = self.definition_at(found, base.manifest)
+        if self.define(found, base, definition):
+            base = found.committer.settle()
+        self.commit_definition(found, base, definition, {}, operation, lambda same: same, floor=floor)
+
     def commit_definition(
         self,
         found: FoundDataset,
@@ -345,6 +352,7 @@ class DatasetHandle:
             metadata=metadata,
             now_ns=self.runtime.now_ns,
             definitions=found.definitions,
+            states=found.states,
             definition=definition,
             evolution=evolution,
             operation=operation,

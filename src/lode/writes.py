@@ -232,6 +232,7 @@ class Writes:
             metadata=begun.metadata,
             now_ns=self._handle.runtime.now_ns,
             definitions=found.definitions,
+            states=found.states,
             definition=begun.definition,
             evolution=evolution,
             operation=None if removal is None else removal.operation,

@@ -442,5 +442,4 @@ def test_a_dataset_is_what_plain_python_says_after_any_changes(codec: str, keys:
 
 def test_checkpoints_change_nothing_be_they_damaged_or_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lode.read.state.CHECKPOINT_STEP", 2)
-    monkeypatch.setattr("lode.handle.CHECKPOINT_STEP", 2)
     run(CheckpointMachine, 10)

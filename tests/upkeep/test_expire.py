@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from lode.read.checkpoint import encode_checkpoint
+from lode.read.checkpoint import put_checkpoint
 from lode.runtime import Runtime
 from lode.store import MemoryStore
 from lode.store.wrappers import FaultStore
@@ -179,19 +179,38 @@ def test_what_is_needed_at_that_time_stays_by_age() -> None:
     assert lode.expire(dataset, older_than=timedelta.max, runtime=runtime).floor == 3
 
 
-def test_old_checkpoints_go_and_the_one_at_the_floor_stays(dataset: lode.Dataset) -> None:
+def test_checkpoints_of_expired_snapshots_go_and_the_one_that_the_floor_names_stays(
+    dataset: lode.Dataset,
+) -> None:
+    found = dataset._handle.find()
     for number in range(3):
         dataset.overwrite([{"p": "a", "n": number}])
-    found = dataset._handle.find()
-    for snapshot in dataset.snapshots()[4:]:
-        found.states.write_checkpoint(snapshot.manifest)
-    # Not of number 5, which has compacted everything.
-    assert len(list(dataset.store.list(found.chain.paths.states))) == 4
+        found.states.write_checkpoint(dataset.latest().manifest)
+    last = dataset.write([{"p": "a", "n": 9}])
+    assert len(list(dataset.store.list(found.chain.paths.states))) == 3
     report = lode.expire(dataset, keep=1, dry_run=False)
-    assert report.checkpoints == 3
+    assert report.checkpoints == 2
+    named = last.manifest.checkpoint
+    assert named is not None
     left = [entry.path for entry in dataset.store.list(found.chain.paths.states)]
-    assert left == [found.chain.paths.state(dataset.snapshot(9).id)]
+    assert left == [found.chain.paths.state(named.sha256)]
     assert lode.verify(dataset).ok
+
+
+def test_a_checkpoint_that_no_snapshot_names_goes_after_an_hour() -> None:
+    clock = Clock()
+    runtime = Runtime(now_ns=clock)
+    store = MemoryStore(now_ns=clock)
+    dataset = lode.Dataset("d", store, codec=lode.Parquet({"n": "int64"}), runtime=runtime)
+    for number in range(3):
+        dataset.overwrite([{"n": number}], everything=True)
+    orphan = f"{dataset.chain.paths.states}{'0' * 64}.json.zst"
+    store.put(orphan, b"")
+    assert lode.expire(dataset, keep=1, dry_run=False, runtime=runtime).checkpoints == 0
+    assert store.exists(orphan)
+    clock.pass_by(timedelta(hours=2))
+    assert lode.expire(dataset, keep=1, dry_run=False, runtime=runtime).checkpoints == 1
+    assert not store.exists(orphan)
 
 
 def test_volumes_and_other_things_are_refused_with_the_reason() -> None:
@@ -247,15 +266,20 @@ def test_only_data_files_of_the_dataset_are_removed_whatever_manifests_name(data
 
 def test_a_wrong_checkpoint_removes_no_file_that_is_needed(dataset: lode.Dataset) -> None:
     dataset.write([{"p": "a", "n": 5}])
-    compacted = dataset.compact().snapshot
+    dataset.write([{"p": "a", "n": 6}])
+    compacted = dataset.compact(where="n >= 5").snapshot
     assert compacted is not None
-    path = dataset.chain.paths.state(compacted.id)
+    ref = compacted.manifest.checkpoint
+    assert ref is not None
+    path = dataset.chain.paths.state(ref.sha256)
     dataset.store.delete(path)
-    dataset.store.put(path, encode_checkpoint(compacted.id, []))
+    put_checkpoint(dataset.chain, compacted.manifest, [])
+    forged = next(entry.path for entry in dataset.store.list(dataset.chain.paths.states))
+    dataset.store.put(path, dataset.store.get(forged))
     assert [problem.kind for problem in lode.verify(dataset).problems] == ["checkpoint"]
+    assert numbers(lode.Dataset("d", dataset.store)) == [1, 2, 3, 4, 5, 6]
     lode.expire(dataset, keep=1, dry_run=False)
-    dataset.store.delete(path)
-    assert numbers(lode.Dataset("d", dataset.store)) == [1, 2, 3, 4, 5]
+    assert numbers(lode.Dataset("d", dataset.store)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_history_that_cannot_be_read_is_refused_before_anything_changes(dataset: lode.Dataset) -> None:

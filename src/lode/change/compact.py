@@ -123,11 +123,12 @@ def compact(
                 return Change(COMPACT)
             stager.discard(file for group in removal.given_up for file in group.staged.files)
         assert change.snapshot is not None
-        if only is None:
-            base.found.states.write_checkpoint(change.snapshot.manifest)
+        newest = change.snapshot.manifest
+        if only is None and (newest.checkpoint is None or newest.checkpoint.snapshot != newest.snapshot_id):
+            base.found.states.write_checkpoint(newest)
         return change
 
-    return context.repeat(attempt, lambda: Compaction(COMPACT), redo=False)
+    return context.repeat(attempt, lambda: Compaction(COMPACT, has_checkpoint=only is None), redo=False)
 
 
 def choose(base: Base, target: int, where: pc.Expression | str | None) -> list[Group]:

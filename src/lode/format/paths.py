@@ -62,9 +62,9 @@ class ChainPaths:
         """The prefix of the checkpoints."""
         return f"{self.root}/state/"
 
-    def state(self, snapshot_id: str) -> str:
-        """The checkpoint: the visible files of a dataset at a snapshot."""
-        return f"{self.states}{snapshot_id}.json.zst"
+    def state(self, digest: str) -> str:
+        """The checkpoint with this digest: the visible files of a dataset at a snapshot."""
+        return f"{self.states}{digest}.json.zst"
 
     @property
     def tags(self) -> str:

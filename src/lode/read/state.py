@@ -19,9 +19,9 @@ import msgspec
 
 from lode.definition import REMOVALS
 from lode.errors import LodeError
-from lode.format.manifest import COMPACT, MAX_COUNT, Removed
+from lode.format.manifest import MAX_COUNT, Removed
 from lode.format.paths import canonical_partition, enclosing
-from lode.read.checkpoint import encode_checkpoint, load_checkpoint, stripped
+from lode.read.checkpoint import load_checkpoint, put_checkpoint, stripped
 from lode.read.files import count_rows
 from lode.read.lazy_history import LazyHistory
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
 
     from lode.codec.components import Components
-    from lode.format.manifest import FileRef, Manifest, Removes
+    from lode.format.manifest import CheckpointRef, FileRef, Manifest, Removes
     from lode.read.define import Definitions
     from lode.read.history import History
     from lode.read.resolve import Chain
@@ -39,7 +39,7 @@ logger = logging.getLogger("lode.history")
 Entry: TypeAlias = "tuple[FileRef, Manifest]"
 """A file with the snapshot that added it."""
 
-# Sequences at which a checkpoint is written once a dataset has removals.
+# After how many snapshots a checkpoint is written once a dataset has removals.
 CHECKPOINT_STEP: Final = 256
 # A state up to this size is always worth a checkpoint.
 MIN_CHECKPOINT_FILES: Final = 1_000
@@ -99,6 +99,8 @@ class States:
         self._definitions = definitions
         self._partition_of = partition_of
         self._components_of = components_of
+        # The newest checkpoint that this process has written.
+        self._written: CheckpointRef | None = None
 
     def at(self, head: Manifest | None) -> LazyHistory:
         """The visible files at a snapshot."""
@@ -156,25 +158,57 @@ class States:
                 state = self.fold(target, checkpoints=False)
             yield manifest, partial(_as_checkpoint, state)
 
-    def write_checkpoint(self, head: Manifest, only: Container[str] | None = None) -> None:
+    def checkpoint_after(self, parent: Manifest | None) -> CheckpointRef | None:
+        """The newest checkpoint that a child of this snapshot can name."""
+        if parent is None:
+            return None
+        found, own = parent.checkpoint, self._written
+        if own is None or not parent.begins <= own.sequence <= self._chain.sequence_of(parent):
+            return found
+        return own if found is None or found.sequence < own.sequence else found
+
+    def is_due(self, head: Manifest) -> bool:
+        """Whether the newest checkpoint is so old that a new one is worth its cost."""
+        newest = self.checkpoint_after(head)
+        before = head.begins - 1 if newest is None else newest.sequence
+        return self._chain.sequence_of(head) - before >= CHECKPOINT_STEP
+
+    def write_checkpoint(self, head: Manifest, only: Container[str] | None = None) -> CheckpointRef | None:
         """Write a checkpoint, best effort, unless it saves little reading for its size.
+
+        The next commit of this process names it. Nothing reads it before that.
 
         Args:
             head: The snapshot.
             only: The paths of all files that are visible there, if they are known. No others are held in
                 memory then.
         """
+        cut = None if only is None else Cut(only.__contains__)
+        return self._checkpoint(head, lambda: self.fold(head, checkpoints=only is None, cut=cut))
+
+    def checkpoint_with(self, child: Manifest, parent: Manifest) -> CheckpointRef | None:
+        """Write the checkpoint of a snapshot that is about to be committed, which can then name it itself."""
+
+        def state() -> Fold:
+            found = self.fold(parent)
+            found.apply(child)
+            found.folded += len(child.files)
+            return found
+
+        return self._checkpoint(child, state)
+
+    def _checkpoint(self, head: Manifest, fold: Callable[[], Fold]) -> CheckpointRef | None:
         try:
             if REMOVALS not in self._definitions.at(head).features or _replaces_everything(head):
-                return
-            cut = None if only is None else Cut(only.__contains__)
-            state = self.fold(head, checkpoints=only is None, cut=cut)
+                return None
+            state = fold()
             if len(state) > max(MIN_CHECKPOINT_FILES, 4 * state.folded):
-                return
-            data = encode_checkpoint(head.snapshot_id, state.manifests())
-            self._chain.store.put(self._chain.paths.state(head.snapshot_id), data)
+                return None
+            self._written = put_checkpoint(self._chain, head, state.manifests())
+            return self._written
         except LodeError as error:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
+            return None
 
     def _since_checkpoint(
         self, head: Manifest, *, checkpoints: bool, cut: Callable[[Manifest], Manifest]
@@ -182,17 +216,22 @@ class States:
         """The newest known state, and the manifests after it, newest first."""
         steps: list[Manifest] = []
         restored: set[str] = set()
+        unusable: set[str] = set()
         current: Manifest | None = head
         while current is not None:
             start, current = current, None
+            ref: CheckpointRef | None = None
             for manifest in self._history.newest_first(start):
                 if _replaces_everything(manifest):
                     steps.append(cut(manifest))
                     return (), steps
-                if checkpoints and is_checkpoint(manifest) and self._may_have_removals(manifest):
-                    known = load_checkpoint(self._chain, manifest.snapshot_id)
+                if checkpoints and (ref is None or ref.sha256 in unusable):
+                    ref = manifest.checkpoint
+                if ref is not None and ref.snapshot == manifest.snapshot_id and ref.sha256 not in unusable:
+                    known = load_checkpoint(self._chain, ref)
                     if known is not None:
                         return known, steps
+                    unusable.add(ref.sha256)
                 if manifest.restores is not None:
                     if manifest.snapshot_id in restored:
                         raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
@@ -202,18 +241,6 @@ class States:
                     break
                 steps.append(cut(manifest))
         return (), steps
-
-    def _may_have_removals(self, manifest: Manifest) -> bool:
-        """Whether there may be removals up to this snapshot. Without one, no checkpoint was written.
-
-        To ask for checkpoints that cannot exist would cost a read for every 256 snapshots. Definitions are
-        few, and each is read once.
-        """
-        try:
-            # Those of 0.1 and Go have no definition, and these write no checkpoints.
-            return manifest.definition is not None and REMOVALS in self._definitions.at(manifest).features
-        except LodeError:
-            return True  # the fold may not need this definition
 
     def _defined(self, steps: list[Manifest], head: Manifest) -> list[Manifest]:
         """The manifests, oldest first, each with a reference to the definition of its files.
@@ -251,12 +278,6 @@ class States:
 
 def _as_checkpoint(state: Fold) -> list[Manifest]:
     return list(map(stripped, state.manifests()))
-
-
-def is_checkpoint(manifest: Manifest) -> bool:
-    """Tell whether there may be a checkpoint of this snapshot."""
-    on_step = manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0
-    return on_step or manifest.operation == COMPACT
 
 
 def _replaces_everything(manifest: Manifest) -> bool:

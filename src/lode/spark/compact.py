@@ -90,8 +90,9 @@ def compact(
         change = compacted(share, last=number == len(chosen))
         own |= {change.snapshot.id} if change.snapshot is not None else set()
         done = _sum(done, change)
-    if done.snapshot is not None:
-        _write_checkpoint(found.states, done.snapshot.manifest, shares)
+    if done.snapshot is not None and _write_checkpoint(found.states, done.snapshot.manifest, shares):
+        # Only a manifest makes readers believe it.
+        context.handle.commit_unchanged(found, COMPACT)
     return done
 
 
@@ -104,11 +105,11 @@ def _sum(one: Change, other: Change) -> Change:
     return Change(COMPACT, other.snapshot or one.snapshot, removed, added)
 
 
-def _write_checkpoint(states: States, head: Manifest, shares: Sequence[PartitionShare]) -> None:
+def _write_checkpoint(states: States, head: Manifest, shares: Sequence[PartitionShare]) -> bool:
     """Write a checkpoint of a state with no more files than a share: readers then need no older manifest."""
     visible: set[str] = set()
     for share in shares:
         visible |= states.fold(head, checkpoints=False, cut=Cut(share.has, slim_file)).paths
         if len(visible) > files_per_share():
-            return
-    states.write_checkpoint(head, visible)
+            return False
+    return states.write_checkpoint(head, visible) is not None

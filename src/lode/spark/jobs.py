@@ -21,6 +21,7 @@ from lode.spark.options import Options
 from lode.spark.origins import files_read
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
+from lode.upkeep.derived import check_checkpoints
 from lode.upkeep.expire import expire_with
 from lode.upkeep.share import shares_of
 from lode.upkeep.sweep import sweep_with
@@ -29,7 +30,6 @@ from lode.upkeep.verify import (
     ExpectedObject,
     Problem,
     Verification,
-    check_checkpoints,
     check_copy,
     check_object,
     take_inventory,

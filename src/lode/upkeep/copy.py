@@ -34,7 +34,7 @@ from lode.errors import (
 from lode.format.ids import check_new_id, shortened
 from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, Manifest
 from lode.format.volume import swept_path
-from lode.read.segment import LEVELS
+from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES
 from lode.read.source import get_bounded
 from lode.read.tags import MAX_TAG_BYTES, load_tag, load_tags
 from lode.runtime import REAL, Runtime
@@ -286,6 +286,9 @@ class _Copier:
         """Read all manifests, and refuse a damaged history before anything is written."""
         present = self._sides.manifest(plan.after).manifest if plan.after is not None else None
         before, parent = plan.after, present
+        after = self._target.published(plan.after) if plan.after is not None else None
+        if after is not None:
+            self._sides.bind(after)
         for found in self._sides.manifests(plan.ids):
             manifest = found.manifest
             if manifest.parent_snapshot_id != before and (before or manifest.operation != DROP):
@@ -301,7 +304,7 @@ class _Copier:
                 plan.swept.update(manifest.swept)
             plan.bytes += sum(file.size for file in self._sides.files(manifest, parent))
             parent = manifest
-            self._sides.as_placed(found)
+            self._sides.bind(self._sides.as_placed(found))
         if isinstance(present, Manifest):
             plan.definitions.discard(present.definition or "")
 
@@ -330,6 +333,17 @@ class _Copier:
                     "remove it and copy again"
                 )
             _create(self._target.store, swept_path(self._target.owner, digest), data)
+        self._copy_checkpoint()
+
+    def _copy_checkpoint(self) -> None:
+        """Copy the newest checkpoint, if the manifests of the target will name it too."""
+        ref = self._end.checkpoint if isinstance(self._end, Manifest) and not self._sides.is_renamed else None
+        if ref is None:
+            return
+        with suppress(LodeError):  # readers do without it
+            data = get_bounded(self._origin.store, self._origin.paths.state(ref.sha256), MAX_SEGMENT_BYTES)
+            if sha256(data).hexdigest() == ref.sha256:
+                _create(self._target.store, self._target.paths.state(ref.sha256), data)
 
     def _copy_tags(self) -> None:
         if not self._dry_run:

@@ -38,6 +38,7 @@ _KNOWN_EXTENSION: Final = frozenset(
     {
         "begins",
         "carried",
+        "checkpoint",
         "definition",
         "expected",
         "floor",
@@ -45,6 +46,7 @@ _KNOWN_EXTENSION: Final = frozenset(
         "group",
         "idempotency",
         "operation",
+        "parent_sha256",
         "rebases",
         "recent",
         "removed",
@@ -79,6 +81,8 @@ class CopySides(ABC):
         self.target = target
         self._runtime = runtime
         self._kept: dict[str, bytes] = {}
+        # The digests of manifests in the target, by which their children name them.
+        self._digests: dict[str, str] = {}
         self._room = MAX_KEPT_BYTES
         self._lock = threading.Lock()
 
@@ -139,13 +143,26 @@ class CopySides(ABC):
         """A manifest as the target will have it."""
         return self.as_placed(self.manifest(snapshot_id))
 
+    def bind(self, placed: EncodedManifest[Any]) -> None:
+        """Let the child of this snapshot name the manifest that the target has."""
+        self._digests[placed.manifest.snapshot_id] = placed.sha256
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether the target has another name than the source."""
+        return self.origin.owner != self.target.owner
+
     def as_placed(self, found: EncodedManifest[Any]) -> EncodedManifest[Any]:
         """A manifest as the target will have it: the same bytes, unless the name is another."""
         manifest = found.manifest
         extension = manifest.x or {}
-        is_renamed = self.origin.owner != self.target.owner
+        is_renamed = self.is_renamed
+        parent_sha256 = extension.get("parent_sha256")
+        if parent_sha256 is not None:
+            parent_sha256 = self._digests.get(manifest.parent_snapshot_id, parent_sha256)
         # ``expected`` describes the pointer of the source. A sweep of the target must not rely on it.
-        if not is_renamed and "expected" not in extension:
+        is_same_parent = parent_sha256 == extension.get("parent_sha256")
+        if not is_renamed and is_same_parent and "expected" not in extension:
             return found
         unknown = sorted(extension.keys() - _KNOWN_EXTENSION)
         if is_renamed and unknown:
@@ -165,6 +182,10 @@ class CopySides(ABC):
         if document.get("x"):
             document["x"].pop("expected", None)
             self._move_paths(document["x"])
+            if parent_sha256 is not None:
+                document["x"]["parent_sha256"] = parent_sha256
+            if is_renamed:
+                document["x"].pop("checkpoint", None)  # it has the paths of the source
             if not document["x"]:
                 del document["x"]
         try:
@@ -274,7 +295,7 @@ def sides_of(source: Dataset | Volume, store: Store, name: str | None, runtime: 
 
 
 def _is_same(ours: bytes, theirs: bytes) -> bool:
-    """Whether two manifests are of one snapshot. The ``expected`` pointer differs between stores."""
+    """Whether two manifests are of one snapshot. What binds one to its own history may differ."""
     if ours.strip() == theirs.strip():
         return True
     documents: list[dict[str, Any]] = []
@@ -284,6 +305,7 @@ def _is_same(ours: bytes, theirs: bytes) -> bool:
         except (RecursionError, ValueError):
             return False
         extension = document.get("x") or {}
-        extension.pop("expected", None)
+        for name in ("expected", "parent_sha256", "checkpoint"):
+            extension.pop(name, None)
         documents.append({**document, "x": extension})
     return documents[0] == documents[1]

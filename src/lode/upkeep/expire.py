@@ -41,6 +41,8 @@ EXPIRE: Final = "expire"
 # Objects that are removed between two calls of ``progress``, here and in tasks.
 _BATCH: Final = 64
 _LARGE_BATCH: Final = 10_000
+# A checkpoint that no snapshot names may be of a commit that is under way, unless it is older.
+CHECKPOINT_GRACE_SECONDS: Final = 3600.0
 # Paths in a report.
 _MAX_PATHS: Final = 100_000
 
@@ -196,7 +198,7 @@ class _Expiry:
             # Read all that matters before anything changes: a damaged history or tag is refused here.
             retained(found, newest, floor, share=shares[0])
             if floor > before:
-                self._commit(found, floor)
+                self._handle.commit_unchanged(found, EXPIRE, floor)
             # The tags first: a restore of a tagged snapshot keeps a tag until it is committed.
             tags = load_tags(found.chain)
             newest = self._newest(found).manifest
@@ -233,15 +235,6 @@ class _Expiry:
             oldest = list(islice(filter(moment.includes, kept), 1))
         return found.chain.sequence_of(oldest[0]) if oldest else newest.begins
 
-    def _commit(self, found: FoundDataset, floor: int) -> None:
-        base = self._newest(found)
-        definition = self._handle.definition_at(found, base.manifest)
-        if self._handle.define(found, base, definition):
-            base = found.committer.settle()
-        self._handle.commit_definition(
-            found, base, definition, {}, EXPIRE, lambda unchanged: unchanged, floor=floor
-        )
-
     def _newest(self, found: FoundDataset) -> Head[Manifest]:
         head = found.committer.settle()
         if head.manifest is None:
@@ -269,18 +262,17 @@ class _Expiry:
                 yield entry.path, entry.size
 
     def _old_checkpoints(self, found: FoundDataset, needed: Retained) -> Iterator[str]:
-        """Checkpoints below the floor, except the newest of them: the state at the floor is read from it."""
+        """Checkpoints that no readable snapshot names."""
         if needed.lowest is None:
             return
         paths = found.chain.paths
-        existing = {entry.path for entry in self._store.list(paths.states)}
-        has_newer = paths.state(needed.lowest.snapshot_id) in existing
-        for snapshot_id in needed.below:
-            path = paths.state(snapshot_id)
-            if path in existing:
-                if has_newer and snapshot_id not in (needed.tagged or {}):
-                    yield path
-                has_newer = True
+        named, old = (
+            set(map(paths.state, digests)) for digests in (needed.checkpoints, needed.old_checkpoints)
+        )
+        latest = self._handle.runtime.now_ns() / 1e9 - CHECKPOINT_GRACE_SECONDS
+        for entry in self._store.list(paths.states):
+            if entry.path in old or (entry.path not in named and entry.modified.timestamp() < latest):
+                yield entry.path
 
     # -- removing ------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from lode.upkeep.share import ALL, Share
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lode.format.manifest import Manifest
+    from lode.format.manifest import CheckpointRef, Manifest
     from lode.handle import FoundDataset
     from lode.read.tags import Tag
 
@@ -28,6 +28,8 @@ class Retained:
         below: The snapshots below the floor, newest first.
         tagged: Those of them that a tag keeps, and their places in history.
         lowest: The snapshot at the floor; None if nothing is below it.
+        checkpoints: The digests of the checkpoints that readable snapshots name.
+        old_checkpoints: Those that only other snapshots name.
     """
 
     floor: int
@@ -35,6 +37,8 @@ class Retained:
     below: tuple[str, ...] = ()
     tagged: dict[str, int] | None = None
     lowest: Manifest | None = None
+    checkpoints: frozenset[str] = frozenset()
+    old_checkpoints: frozenset[str] = frozenset()
 
 
 def retained(
@@ -68,23 +72,29 @@ def retained(
     restored: list[str] = []
     earlier: set[str] = set()
     below: list[str] = []
+    refs: list[CheckpointRef | None] = []
+    old_refs: list[CheckpointRef | None] = []
     for manifest in found.history.newest_first(newest):
         paths = [file.path for file in manifest.files if share.has(file.path)]
         if sequence >= floor:
             lowest = manifest
             kept.update(paths)
+            refs.append(manifest.checkpoint)
             if manifest.restores is not None:
                 restored.append(manifest.restores)
         else:
             earlier.update(paths)
             below.append(manifest.snapshot_id)
+            old_refs.append(manifest.checkpoint)
         sequence -= 1
     if lowest is None or sequence + len(below) + 1 != floor:
         raise chain.damaged(newest.snapshot_id, f"has the floor {floor}, which is not in history")
     for snapshot_id in dict.fromkeys([lowest.snapshot_id, *restored, *tagged]):
         manifest = chain.ancestor(snapshot_id, newest.snapshot_id)
+        refs.append(manifest.checkpoint)
         kept |= found.states.fold(manifest, checkpoints=False, cut=Cut(share.has)).paths
-    return Retained(floor, frozenset(earlier - kept), tuple(below), tagged, lowest)
+    named, old = (frozenset(ref.sha256 for ref in each if ref is not None) for each in (refs, old_refs))
+    return Retained(floor, frozenset(earlier - kept), tuple(below), tagged, lowest, named, old - named)
 
 
 def _tagged(found: FoundDataset, floor: int, tags: Iterable[Tag]) -> dict[str, int]:

@@ -18,12 +18,12 @@ from lode.dataset import Dataset
 from lode.definition import decode_definition
 from lode.errors import ChecksumMismatchError, DataError, LodeError, MissingError, NotFoundError, UsageError
 from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, FileRef, Manifest, decode_manifest, json_text
-from lode.read.checkpoint import load_checkpoint
 from lode.read.manifests import read_manifests
 from lode.read.resolve import EncodedManifest
 from lode.read.source import get_bounded, verify_file
 from lode.read.tags import load_tag, tag_names
 from lode.runtime import REAL, Runtime
+from lode.upkeep.derived import Bound, check_checkpoints, check_digests, check_segments
 from lode.upkeep.line import Link, Problem, check_links, check_pointer
 from lode.upkeep.retained import retained
 from lode.upkeep.share import ALL, Share
@@ -42,7 +42,6 @@ __all__ = [
     "Inventory",
     "Problem",
     "Verification",
-    "check_checkpoints",
     "check_copy",
     "check_object",
     "take_inventory",
@@ -137,7 +136,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
         target: The dataset or the volume.
         runtime: Provides the threads.
         share: Only the files and copies in this share, without the checkpoints. The problems of manifests
-            are in every share.
+            are in every share, those of segments in the first one.
     """
     chain: Chain[Any] = target.chain
     listed = [
@@ -150,6 +149,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
     definitions: set[str] = set()
+    bound: dict[str, Bound] = {}
     copies: dict[str, list[ExpectedCopy]] = {}
     expired = _expired(target, share)
     # The sequence of the drop that history follows.
@@ -173,8 +173,11 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
             first = max(first, manifest.sequence or 1)
         parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
         links[snapshot_id] = Link(parent, manifest.sequence)
-        if isinstance(manifest, Manifest) and manifest.definition is not None:
-            definitions.add(manifest.definition)
+        if isinstance(manifest, Manifest):
+            if not share.number:
+                bound[snapshot_id] = Bound.of(encoded)
+            if manifest.definition is not None:
+                definitions.add(manifest.definition)
         for expected in _expected_by(manifest):
             key = (expected.file.path, expected.file.size_bytes, expected.file.checksum)
             if share.has(key[0]) and key not in known and key[0] not in expired:
@@ -190,6 +193,10 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
         found.problems += problems
     found.problems += _check_tags(chain, first)
+    bound = {id: each for id, each in bound.items() if id in links}
+    reported = {problem.path for problem in found.problems}
+    found.problems += [each for each in check_digests(chain, bound) if each.path not in reported]
+    found.problems += check_segments(chain, bound, first)
     if isinstance(target, Dataset) and share == ALL:
         found.problems += check_checkpoints(target)
     return found
@@ -220,25 +227,6 @@ def _check_tags(chain: Chain[Any], first: int) -> Iterator[Problem]:
                 yield Problem("tag", path, f"{path} names snapshot {tag.snapshot_id}, which is missing")
         except DataError as error:
             yield Problem("tag", path, str(error))
-
-
-def check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
-    """Check that every checkpoint that a reader would use holds the files that history says."""
-    paths = dataset.chain.paths
-    existing = {entry.path for entry in dataset.store.list(paths.states)}
-    if not existing:
-        return
-    try:
-        found, head = dataset._changes.handle.look()
-        if head.manifest is None:
-            return
-        for manifest, state in found.states.each(head.manifest):
-            path = paths.state(manifest.snapshot_id)
-            known = load_checkpoint(found.chain, manifest.snapshot_id) if path in existing else None
-            if known is not None and known != state():
-                yield Problem("checkpoint", path, f"{path} is not the state that history tells: remove it")
-    except (DataError, MissingError):
-        return  # history is damaged, which the checks of the manifests report
 
 
 def _check_definition(chain: Chain[Any], digest: str) -> Iterator[Problem]:

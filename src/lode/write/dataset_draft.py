@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -33,11 +33,15 @@ if TYPE_CHECKING:
     from lode.definition import Definition
     from lode.evolution import Evolution
     from lode.format.group import Follows
-    from lode.format.manifest import FileRef
+    from lode.format.manifest import CheckpointRef, FileRef
     from lode.format.paths import Layout
     from lode.read.define import Definitions
+    from lode.read.state import States
     from lode.write.removal import Removal
     from lode.write.stage import Staged, Stager
+
+# How often a compaction writes a checkpoint before it commits: again after a lost swap, but not after each.
+MAX_CHECKPOINTS: Final = 2
 
 
 @dataclass(slots=True)
@@ -48,6 +52,7 @@ class DatasetDraft(Draft[Manifest]):
     metadata: dict[str, Any] = field(kw_only=True)
     now_ns: Callable[[], int] = field(kw_only=True)
     definitions: Definitions = field(kw_only=True)
+    states: States = field(kw_only=True)
     # What the dataset was when the files were staged, and how this commit changes that, if it does.
     definition: Definition = field(kw_only=True)
     evolution: Evolution | None = field(kw_only=True, default=None)
@@ -76,7 +81,7 @@ class DatasetDraft(Draft[Manifest]):
             before = None
         definition = self._definition_on(before)
         self.definitions.save(definition)
-        return Manifest(
+        placed = Manifest(
             schema_name=SCHEMA_NAME,
             format_version=FORMAT_VERSION,
             dataset_id=self.stager.dataset_id,
@@ -95,6 +100,19 @@ class DatasetDraft(Draft[Manifest]):
             sequence=sequence,
             x=self._extension(before, definition),
         )
+        return placed if before is None else self._with_checkpoint(placed, before)
+
+    def _with_checkpoint(self, placed: Manifest, parent: Manifest) -> Manifest:
+        """Name the newest checkpoint. Later commits repeat it, so that readers find it from any of them."""
+        ref: CheckpointRef | None = None
+        # A compaction leaves a small state behind a long history. After two lost swaps a checkpoint would
+        # only make the next one be lost too.
+        if self.removal is not None and self.removal.has_checkpoint and self.rebases < MAX_CHECKPOINTS:
+            ref = self.states.checkpoint_with(placed, parent)
+        ref = ref or self.states.checkpoint_after(parent)
+        if ref is None:
+            return placed
+        return replace(placed, x={**(placed.x or {}), "checkpoint": to_builtins(ref)})
 
     def _definition_on(self, parent: Manifest | None) -> Definition:
         """What the dataset is after this commit, with ``parent`` as the snapshot before it.
@@ -300,7 +318,12 @@ def _append_behind(parent: Manifest, draft: Manifest) -> Manifest:
     """The plain append of another writer as the child of ``parent`` instead of the head before it."""
     extension = {name: value for name, value in (draft.x or {}).items() if name != "recent"}
     floor = max(draft.floor, parent.floor)
-    return replace(draft, x=extension | ({"floor": floor} if floor > 1 else {}), **behind(parent, draft))
+    if floor > 1:
+        extension["floor"] = floor
+    named = [found for found in (parent.checkpoint, draft.checkpoint) if found is not None]
+    if named:
+        extension["checkpoint"] = to_builtins(max(named, key=attrgetter("sequence")))
+    return replace(draft, x=extension, **behind(parent, draft))
 
 
 def summary_of(manifest: Manifest, layout: Layout) -> CommitSummary:

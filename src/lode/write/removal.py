@@ -64,6 +64,8 @@ class Removal:
     # Counts what the commit removes from its parent, if that depends on which commits came first.
     count_on: Callable[[Manifest], Removed] | None = None
     superseded: bool = False
+    # Whether the commit writes a checkpoint of its state, and names it.
+    has_checkpoint: bool = False
 
     @property
     def removes(self) -> Removes | None:
