@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lode.format.manifest import Manifest
+from lode.format.manifest import CheckpointRef, Manifest
+from lode.read.state import States
 from lode.testing.explore import Scenario, Violation, explore
 from lode.testing.walk import walks
 from lode.write import removal
@@ -140,3 +141,18 @@ def test_a_summary_of_commits_that_remove_hides_them_from_a_compaction(
     monkeypatch.setattr("lode.write.dataset_draft.recent_commits", forgetful)
     with pytest.raises(Violation, match=r"has .*, not"):
         walks(made(layout, named), range(40, 60), check=Serial(layout, named))
+
+
+def test_a_checkpoint_that_is_named_behind_another_parent_hides_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A compaction that lost its place twice names the checkpoint that it wrote for the first place."""
+    named = {"c": compact(), "d": overwrite("a", 5), "a": append("b", 4), "b": append("b", 5)}
+    layout = LAYOUTS["split"]
+    written = States.checkpoint_with
+
+    def remembered(states: States, child: Manifest, parent: Manifest) -> CheckpointRef | None:
+        monkeypatch.setattr(states, "_written", written(states, child, parent))
+        return states._written
+
+    monkeypatch.setattr(States, "checkpoint_with", remembered)
+    with pytest.raises(Violation, match=r"has .*, not"):
+        walks(made(layout, named), range(8), check=Serial(layout, named))

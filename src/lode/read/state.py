@@ -184,10 +184,15 @@ class States:
                 memory then.
         """
         cut = None if only is None else Cut(only.__contains__)
-        return self._checkpoint(head, lambda: self.fold(head, checkpoints=only is None, cut=cut))
+        ref = self._checkpoint(head, lambda: self.fold(head, checkpoints=only is None, cut=cut))
+        self._written = ref or self._written
+        return ref
 
     def checkpoint_with(self, child: Manifest, parent: Manifest) -> CheckpointRef | None:
-        """Write the checkpoint of a snapshot that is about to be committed, which can then name it itself."""
+        """Write the checkpoint of a snapshot that is about to be committed, which can then name it itself.
+
+        It holds only if the snapshot lands behind this parent, so no other snapshot may name it.
+        """
 
         def state() -> Fold:
             found = self.fold(parent)
@@ -204,8 +209,7 @@ class States:
             state = fold()
             if len(state) > max(MIN_CHECKPOINT_FILES, 4 * state.folded):
                 return None
-            self._written = put_checkpoint(self._chain, head, state.manifests())
-            return self._written
+            return put_checkpoint(self._chain, head, state.manifests())
         except LodeError as error:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
             return None
