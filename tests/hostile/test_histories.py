@@ -296,21 +296,32 @@ def test_a_pointer_that_is_no_id_is_an_error_with_a_remedy(content: bytes) -> No
         None,
     ],
 )
-def test_a_damaged_key_is_an_error_and_never_reports_a_write_as_done(record: bytes | None) -> None:
+def test_a_damaged_key_neither_hides_nor_doubles_its_write_and_is_repaired(record: bytes | None) -> None:
     store = grown(1)
     dataset = opened(store)
-    dataset.write([{"n": 1}], idempotency_key="k")
+    first = dataset.write([{"n": 1}], idempotency_key="k")
     other = dataset.write([{"n": 2}], idempotency_key="other")
     (path,) = [
         entry.path
         for entry in store.list("datasets/d/keys/")
         if other.id.encode() not in store.get(entry.path)
     ]
+    good = store.get(path)
     named = json.dumps({"writer": "", "key": "k", "snapshot_id": other.id}).encode()
     replaced(store, path, named if record is None else record)
-    with pytest.raises(lode.ManifestInvalidError):
-        opened(store).write([{"n": 3}], idempotency_key="k")
+    assert opened(store).write([{"n": 3}], idempotency_key="k").id == first.id
     assert len(opened(store).snapshots()) == 3
+    assert store.get(path) == good
+
+
+def test_a_key_that_names_nothing_does_not_keep_its_job_from_running_once() -> None:
+    store = grown(1)
+    path = opened(store).chain.paths.key("", "k")
+    store.put(path, b'{"writer": "", "key": "k", "snapshot_id": "lost"}')
+    first = opened(store).write([{"n": 3}], idempotency_key="k")
+    assert opened(store).write([{"n": 3}], idempotency_key="k").id == first.id
+    assert len(opened(store).snapshots()) == 2
+    assert json.loads(store.get(path))["snapshot_id"] == first.id
 
 
 @pytest.mark.parametrize("name", ["latest", "newest"])

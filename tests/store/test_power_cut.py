@@ -207,3 +207,35 @@ def test_a_rebased_commit_does_not_come_back_on_its_old_parent(
         if finished:
             return
     raise AssertionError("a rebased commit takes more than 300 steps")
+
+
+@pytest.mark.parametrize("eager", [False, True], ids=["late", "eager"])
+def test_a_job_with_a_key_runs_once_wherever_the_power_goes(
+    base: Path, tmp_path: Path, disk: Disk, eager: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key may survive without its snapshot, or without its intent: the job that runs again decides."""
+    monkeypatch.setattr("lode.write.recovery.GRACE_SECONDS", 0.0)
+    disk.eager = eager
+
+    def run(lake: Path) -> lode.Snapshot:
+        return lode.Dataset("events", LocalStore(lake), codec="jsonl").write(
+            [{"job": 1}], idempotency_key="job-1"
+        )
+
+    stale = 0
+    for steps in range(300):
+        disk.format()
+        lode.Dataset("events", LocalStore(base / "lake"), codec="jsonl").write([{"job": 0}])
+        finished = disk.run(lambda: run(base / "lake"), steps)
+        left = disk.after_power_cut(tmp_path / f"left-{steps}") / "lake"
+        stale += bool(list(left.glob("datasets/events/keys/*"))) and not finished
+        again = run(left)
+        assert run(left).id == again.id, f"stopped at step {steps}"
+        dataset = lode.Dataset("events", left)
+        rows = dataset.scan().read_all().to_pylist()
+        assert rows == [{"job": 0}, {"job": 1}], f"stopped at step {steps}"
+        assert lode.verify(dataset).ok
+        if finished:
+            assert stale, "no power cut left a key"
+            return
+    raise AssertionError("a commit takes more than 300 steps")

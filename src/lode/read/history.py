@@ -8,12 +8,12 @@ manifests.
 from __future__ import annotations
 
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from lode.errors import LodeError
 from lode.format.manifest import DROP
 from lode.read.lazy_history import LazyHistory, SegmentSlice, slice_of
-from lode.read.resolve import Links, Named, begins_with, named_parent
+from lode.read.resolve import AnyManifest, Links, Named, begins_with, named_parent
 from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, open_segment
 from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Segments read at once: those of the newest 400,000 snapshots. More are read only if one of these exists.
 MAX_WAVE: Final = 128
+
+M = TypeVar("M", bound=AnyManifest)
 
 
 class History:
@@ -181,6 +183,13 @@ class History:
 
     def _fetch(self, level: int, last: int) -> bytes | None:
         return fetch_segment(self._chain, level, last)
+
+
+def walk_back(chain: Chain[M], newest: M | None, runtime: Runtime) -> Iterator[M]:
+    """The snapshots of a dataset or a volume, newest first, by segments where there are any."""
+    if chain.has_segments:
+        return cast("Iterator[M]", History(cast("Any", chain), runtime).newest_first(cast("Any", newest)))
+    return chain.back(newest)
 
 
 def fetch_segment(chain: Chain[Any], level: int, last: int) -> bytes | None:

@@ -22,14 +22,14 @@ from lode.errors import (
     CommitUnknownError,
     CommitUnpublishedError,
     LodeError,
-    ManifestInvalidError,
     NotFoundError,
     OutcomeUnknownError,
     SnapshotConflictError,
     StoreError,
     TransactionClosedError,
 )
-from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, decode_struct
+from lode.format.manifest import DROP, MAX_MANIFEST_BYTES
+from lode.read.history import walk_back
 from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head, Named, head_at
 from lode.read.source import get_bounded
 from lode.runtime import ProcessLock
@@ -39,7 +39,7 @@ from lode.write.contention import LEADER, Contention, crowd_after
 from lode.write.draft import dropped
 from lode.write.group import Groups
 from lode.write.intent import Intents
-from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
+from lode.write.publish import MAX_UNANSWERED, Publisher, snapshot_of_key
 from lode.write.rebase import commits_after
 from lode.write.recovery import HeadRecovery
 from lode.write.retry import check_retry
@@ -206,22 +206,38 @@ class Committer(Generic[M]):
             record = get_bounded(self._store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
             return None
-        known = decode_struct(record, KeyRecord, origin=path)
-        found = self._chain.manifest(known.snapshot_id)
-        # Its writer died between the key and the manifest, or its leader has not published the group yet: a
-        # member is not visible before its leader.
-        if found is None or (found.group.leader and self._chain.manifest(found.group.leader) is None):
-            self.settle()
-            found = self._chain.manifest(known.snapshot_id)
+        found = self._committed_under(idempotency, record)
+        if found is None:
+            # Its writer died between the key and the manifest, or its leader has not published the group yet.
+            newest = self.settle()
+            found = self._committed_under(idempotency, record)
+            if found is None:
+                # A power cut has taken the snapshot, or the key is damaged: history decides.
+                self._chain.report_ignored(path, "it names no snapshot that was committed under this key")
+                found = self._search(idempotency, newest.manifest)
+                if found is not None:
+                    self._publisher.put_key(found, idempotency)
+        if found is not None:
+            self._publisher.sync(found.snapshot_id)
+        return found
+
+    def _committed_under(self, idempotency: tuple[str, str], record: bytes) -> M | None:
+        """The visible snapshot that a key's object names, if it was committed under this key."""
+        snapshot_id = snapshot_of_key(record, idempotency)
+        found = None if snapshot_id is None else self._chain.manifest(snapshot_id)
         # The manifest is authoritative: a damaged key must not make a missing write look complete.
         if found is None or found.idempotency != idempotency:
-            raise ManifestInvalidError(
-                f"{path} names snapshot {known.snapshot_id!r}, which was not committed under this key: write "
-                "the object again, or remove it if lode log shows no snapshot with the key "
-                "(docs/guides/recovering.md#a-damaged-key)"
-            )
-        self._publisher.sync(found.snapshot_id)
-        return found
+            return None
+        # A member is not visible before its leader.
+        leader = found.group.leader
+        return found if not leader or self._chain.manifest(leader) is not None else None
+
+    def _search(self, idempotency: tuple[str, str], newest: M | None) -> M | None:
+        """Look for a key in the whole history. Only a key that does not fit costs that much."""
+        for manifest in walk_back(self._chain, newest, self._runtime):
+            if manifest.idempotency == idempotency:
+                return manifest
+        return None
 
     def commit(self, draft: Draft[M]) -> Committed[M]:
         """Append ``draft`` after its base, or after later commits that do not overlap with it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import msgspec
 
 from lode.errors import DataError, NotFoundError, OutcomeUnknownError, PathExistsError, StoreError
+from lode.format.ids import is_id
 from lode.read.resolve import AnyManifest
 from lode.runtime import one_by_one
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsVolatilePut, is_nearby
@@ -40,6 +41,17 @@ class KeyRecord(msgspec.Struct, frozen=True):
     writer: str
     key: str
     snapshot_id: str
+
+
+def snapshot_of_key(record: bytes, idempotency: tuple[str, str]) -> str | None:
+    """The snapshot that the object of an idempotency key names; None if it is damaged or of another key."""
+    try:
+        known = msgspec.json.decode(record, type=KeyRecord)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if (known.writer, known.key) != idempotency or not is_id(known.snapshot_id):
+        return None
+    return known.snapshot_id
 
 
 class Publisher(Generic[M]):
@@ -100,9 +112,7 @@ class Publisher(Generic[M]):
         for path in copies:
             yield partial(self._copy, placed, path, copies, linked=linked)
         if placed.manifest.idempotency is not None:
-            writer, key = placed.manifest.idempotency
-            record = msgspec.json.encode(KeyRecord(writer, key, placed.manifest.snapshot_id))
-            yield partial(self.create, self._chain.paths.key(writer, key, placed.manifest.begins), record)
+            yield partial(self.put_key, placed.manifest, placed.manifest.idempotency)
 
     def _put_manifest(self, placed: EncodedManifest[M]) -> None:
         snapshot_id = placed.manifest.snapshot_id
@@ -110,6 +120,41 @@ class Publisher(Generic[M]):
             self._check_existing(placed)
         self._chain.remember(snapshot_id, placed.data)
         self._synced = snapshot_id
+
+    def put_key(self, manifest: M, idempotency: tuple[str, str]) -> None:
+        """Put the object of a snapshot's key, in the place of one that names no committed snapshot.
+
+        A power cut can leave such a key: it is synced, and then its manifest is lost. The commit of this
+        snapshot has looked in history and found no other under the key.
+        """
+        path = self._chain.paths.key(*idempotency, manifest.begins)
+        record = msgspec.json.encode(KeyRecord(*idempotency, manifest.snapshot_id))
+        if self.create(path, record):
+            return
+        for _ in range(MAX_UNANSWERED):
+            known = self._store.get(path)
+            if known.strip() == record:
+                return
+            named = snapshot_of_key(known, idempotency)
+            other = None if named is None else self._chain.manifest(named)
+            if other is not None and other.idempotency == idempotency:
+                return
+            if self._replace(path, known, record):
+                return
+        raise StoreError(
+            f"{path} could not be replaced: the store does not answer, or it changes all the time"
+        )
+
+    def _replace(self, path: str, known: bytes, data: bytes) -> bool:
+        """Replace an object that has this content. False if it has another, or there was no answer."""
+        if self.swapping is None:
+            self._store.delete(path)
+            self._store.put(path, data)
+            return True
+        try:
+            return self.swapping.compare_and_swap(path, known, data)
+        except OutcomeUnknownError:
+            return False
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the object. False if it exists: from another publisher, or from a try whose answer was lost."""

@@ -49,7 +49,7 @@ class Disk:
     def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._base = base
         self._files: dict[int, bytes] = {}
-        self._directories: dict[int, dict[str, int]] = {}
+        self._directories: dict[int, dict[str, tuple[int, bool]]] = {}
         # Held open, so that no other file gets the number of one that was removed.
         self._held: list[int] = []
         self._steps_left: int | None = None
@@ -118,17 +118,17 @@ class Disk:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             with os.scandir(descriptor) as entries:
-                self._directories[status.st_ino] = {entry.name: entry.inode() for entry in entries}
+                self._directories[status.st_ino] = {
+                    entry.name: (entry.inode(), entry.is_dir(follow_symlinks=False)) for entry in entries
+                }
         else:
             self._files[status.st_ino] = os.pread(descriptor, status.st_size, 0)
 
     def _restore(self, inode: int, to: Path) -> None:
         to.mkdir()
-        for name, number in self._directories.get(inode, {}).items():
-            if number in self._directories:
+        for name, (number, is_directory) in self._directories.get(inode, {}).items():
+            # A directory that was never synced is empty, and so is a file.
+            if is_directory:
                 self._restore(number, to / name)
-            elif number in self._files:
-                (to / name).write_bytes(self._files[number])
             else:
-                # A directory that was never synced is empty, and so is a file.
-                (to / name).touch()
+                (to / name).write_bytes(self._files.get(number, b""))
