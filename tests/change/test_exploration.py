@@ -7,11 +7,16 @@ every promise made to a caller is kept.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lode.testing.explore import Report, Scenario, explore
+from lode.errors import NotFoundError
+from lode.format.manifest import decode_struct
+from lode.read.checkpoint import Checkpoint
+from lode.read.segment import decompress
+from lode.testing.explore import Report, Scenario, Violation, explore
 from lode.testing.walk import walks
 from lode.write import removal
 from support.change.actors import (
@@ -26,6 +31,7 @@ from support.change.actors import (
     expire,
     first,
     in_one_thread,
+    liar,
     merge,
     overwrite,
     reader,
@@ -169,3 +175,37 @@ def test_snapshots_above_the_floor_can_be_read_while_others_expire() -> None:
         layout, operations, reads=True, expires=True, crashes=1, unknown=1, delayed=True, max_calls=2000
     )
     walks(made, range(200, 206), check=Serial(layout, operations, expires=True))
+
+
+# What a compaction leaves is not everything that there is, so it writes a checkpoint.
+LIED_TO = {
+    "c": compact(),
+    "e": compact(),
+    "d": delete(2, 9, redo=True),
+    "m": merge(1, 7, redo=True),
+    "a": append("b", 5),
+    "b": append("b", 6),
+}
+
+
+def test_a_lying_checkpoint_changes_no_answer_and_no_commit() -> None:
+    layout = LAYOUTS["split"]
+    made = scenario(layout, LIED_TO, reads=True, crashes=1, unknown=1, max_calls=2000)
+    made = replace(made, actors={**made.actors, "liar": liar})
+    walks(made, range(300, 305), check=Serial(layout, LIED_TO))
+
+
+def test_the_walks_notice_if_a_lying_checkpoint_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def believed(chain: Any, ref: Any) -> Any:
+        try:
+            plain = b"".join(decompress(chain.store.get(chain.paths.state(ref.sha256))))
+        except NotFoundError:
+            return None
+        return list(decode_struct(plain, Checkpoint, origin="").manifests)
+
+    monkeypatch.setattr("lode.read.state.load_checkpoint", believed)
+    layout = LAYOUTS["split"]
+    made = scenario(layout, LIED_TO, reads=True, max_calls=2000)
+    made = replace(made, actors={**made.actors, "liar": liar})
+    with pytest.raises(Violation):
+        walks(made, range(300, 340), check=Serial(layout, LIED_TO))

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import lode
 from lode.runtime import REAL
 from lode.store.memory import MemoryStore
+from support.change.actors import emptied_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -402,7 +403,7 @@ class CheckpointMachine(ChangeMachine):
 
     keys = ("p",)
 
-    @rule(data=st.data(), damage=st.sampled_from(["cut", "garbage", "another", "missing"]))
+    @rule(data=st.data(), damage=st.sampled_from(["cut", "garbage", "another", "emptied", "missing"]))
     def damage_checkpoint(self, data: st.DataObject, damage: str) -> None:
         paths = [entry.path for entry in self.store.list("datasets/d/state/")]
         if not paths:
@@ -412,6 +413,7 @@ class CheckpointMachine(ChangeMachine):
             "cut": self.store.get(path)[:-7],
             "garbage": b"garbage",
             "another": self.store.get(data.draw(st.sampled_from(paths), "other")),
+            "emptied": emptied_checkpoint(self.store.get(path)) if path not in self.damaged else b"",
             "missing": None,
         }[damage]
         self.damaged.add(path)

@@ -48,7 +48,8 @@ class Flipped(MemoryStore):
 def with_segment(store: lode.Store) -> str:
     dataset = opened(store)
     for number in range(17):
-        dataset.write([{"n": number}] * (number % 3))
+        # Longer than what is decompressed at a time, because the checksum comes last.
+        dataset.write([{"n": number}] * (number % 3), {"note": "long " * 300})
     (path,) = [entry.path for entry in store.list("datasets/d/history/")]
     return path
 

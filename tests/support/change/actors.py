@@ -6,8 +6,12 @@ the snapshot before it, changed by what the actor that committed it does: so all
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+import zstandard
 
 import lode
 from lode.errors import CommitError
@@ -192,6 +196,24 @@ def reader(layout: Layout, kept: Mapping[str, bytes]) -> Actor:
             return None  # its files have expired meanwhile
 
     return read
+
+
+def liar(store: SwapStore) -> None:
+    """Replace every checkpoint, several times, by a well-formed one that says that nothing is visible."""
+    for _ in range(6):
+        for entry in list(store.list(f"datasets/{DATASET}/state/")):
+            with suppress(lode.NotFoundError, lode.PathExistsError):
+                emptied = emptied_checkpoint(store.get(entry.path))
+                store.delete(entry.path)
+                store.put(entry.path, emptied)
+
+
+def emptied_checkpoint(data: bytes) -> bytes:
+    """A checkpoint of the same snapshot without files."""
+    document = msgspec.json.decode(zstandard.decompress(data))
+    return zstandard.ZstdCompressor(write_checksum=True).compress(
+        msgspec.json.encode({**document, "manifests": []})
+    )
 
 
 def _sorted(dataset: lode.Dataset, id: str) -> Rows:
