@@ -12,6 +12,8 @@ import lode
 from lode.errors import ManifestInvalidError
 from lode.format.group import decode_waiting, encode_waiting
 from lode.format.manifest import encode_manifest
+from lode.read.history import History
+from lode.read.lazy_history import LazyHistory
 from lode.runtime import REAL
 from lode.store import MemoryStore
 
@@ -65,16 +67,28 @@ def with_checkpoint(store: lode.Store) -> str:
     return path
 
 
-@pytest.mark.parametrize("made", [with_segment, with_checkpoint])
-def test_no_flipped_bit_changes_what_is_read(made: Callable[[lode.Store], str]) -> None:
+def by_history(dataset: lode.Dataset) -> LazyHistory:
+    """Without what the dataset has checked before."""
+    return History(dataset.chain, REAL).up_to(dataset.chain.resolve().manifest)
+
+
+def by_plan(dataset: lode.Dataset) -> lode.Scan:
+    return dataset.plan()
+
+
+@pytest.mark.parametrize(("made", "read"), [(with_segment, by_history), (with_checkpoint, by_plan)])
+def test_no_flipped_bit_changes_what_is_read(
+    made: Callable[[lode.Store], str], read: Callable[[lode.Dataset], LazyHistory | lode.Scan]
+) -> None:
     store = Flipped()
     path = made(store)
     dataset = opened(store)
 
     def answers() -> Any:
         """Which files there are, with the statistics by which scans and deletions choose."""
-        plan = dataset.plan()
-        return plan.paths, plan.row_count, list(plan.files)
+        found = read(dataset)
+        manifests = found if isinstance(found, LazyHistory) else found.manifests
+        return found.paths, found.row_count, [file for manifest in manifests for file in manifest.files]
 
     expected = answers()
     good = store.get(path)

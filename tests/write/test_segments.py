@@ -217,6 +217,16 @@ def test_a_larger_segment_is_not_made_of_forged_ones(
     assert [(each.snapshot_id, each.row_count, len(each.files)) for each in made] == names
 
 
+def test_a_process_checks_a_segment_once(long: lode.Store) -> None:
+    store = CountingStore(long)
+    dataset = opened(store)
+    expected = dataset.plan().paths
+    store.reset()
+    assert dataset.plan().paths == expected
+    # The pointer. The newest manifests are kept too.
+    assert store.counts == {"get": 1}
+
+
 def test_an_ignored_segment_is_reported_once(copy: MemoryStore, caplog: pytest.LogCaptureFixture) -> None:
     forge(copy, with_fewer_rows)
     dataset = opened(copy)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Segments read at once: those of the newest 400,000 snapshots. More are read only if one of these exists.
 MAX_WAVE: Final = 128
+# How many snapshots of checked segments a process keeps for its next plan: a few megabytes.
+MAX_KEPT_SNAPSHOTS: Final = 16_384
 
 M = TypeVar("M", bound=AnyManifest)
 
@@ -40,6 +42,8 @@ class History:
     def __init__(self, chain: Chain[Manifest], runtime: Runtime) -> None:
         self._chain = chain
         self._runtime = runtime
+        # Segments that were checked, by the digest of their newest manifest, which decides all of them.
+        self._checked: dict[tuple[int, int, Named], SegmentSlice] = {}
 
     def newest_first(self, head: Manifest | None) -> Iterator[Manifest]:
         """Yield ``head`` and its ancestors, reading and decoding only as far as the caller iterates."""
@@ -76,7 +80,9 @@ class History:
         if head is None:
             return LazyHistory([])
         each = one_by_one if is_nearby(self._chain.store) else self._runtime.each
-        spans = takewhile(lambda span: span[1] >= head.begins, _spans(self._chain.sequence_of(head)))
+        checked = {(level, last) for level, last, _ in self._checked}
+        every = takewhile(lambda span: span[1] >= head.begins, _spans(self._chain.sequence_of(head)))
+        spans = (span for span in every if span not in checked)
         ready: dict[int, bytes | None] = {}
         while wave := list(islice(spans, MAX_WAVE)):
             found = each(lambda span: self._fetch(*span), wave)
@@ -148,12 +154,24 @@ class History:
     ) -> SegmentSlice | None:
         """The largest segment that ends with this snapshot, if any."""
         for span in _ending_at(last):
+            known = self._checked.get((*span, newest))
+            if known is not None:
+                return known
             # The largest one may have been read before.
             data = ready.pop(span[1]) if span[1] in ready else self._fetch(*span)
             segment = slice_of(self._chain, *span, newest, data)
             if segment is not None:
+                self._keep(*span, newest, segment)
                 return segment
         return None
+
+    def _keep(self, level: int, last: int, newest: Named, segment: SegmentSlice) -> None:
+        """Keep a segment for the next plan, unless only links and a checksum speak for it."""
+        if newest.sha256 is None:
+            return
+        self._checked[level, last, newest] = segment
+        while sum(size for size, _, _ in list(self._checked)) > MAX_KEPT_SNAPSHOTS:
+            self._checked.pop(next(iter(self._checked)), None)
 
     def _fitting(self, segment: Sequence[msgspec.Raw], newest: Manifest) -> Iterator[Manifest]:
         """The manifests of a segment, newest first, as long as each is the parent of the one before it."""
