@@ -186,6 +186,7 @@ class DatasetHandle:
             return self._locate(found)
 
     def _locate(self, found: FoundDataset | None) -> tuple[FoundDataset, Head[Manifest]]:
+        known = None if found is None else found.committer.known
         located = locate(self.store, self.id, self.given.layout)
         head: Head[Manifest] = Head(None, None) if located is None else located.head
         self._dropped = None
@@ -198,11 +199,11 @@ class DatasetHandle:
         layout = self.given.layout or (located.layout if located else DefaultLayout())
         # Transactions that have begun use this committer, so it is kept while the layout is the same.
         if found is None or found.layout != layout:
-            found = self._build(layout, located)
+            found, known = self._build(layout, located), None
         if located is not None:
             found = self._check(found, located)
             found.exists = True
-        found.committer.saw(head)
+        found.committer.saw(head, known)
         self._found = found
         return found, head
 

@@ -39,7 +39,7 @@ from lode.write.contention import LEADER, Contention, crowd_after
 from lode.write.draft import dropped
 from lode.write.group import Groups
 from lode.write.intent import Intents
-from lode.write.known import KnownHistory
+from lode.write.known import KnownHistory, Refreshed
 from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
 from lode.write.rebase import commits_after
 from lode.write.recovery import HeadRecovery
@@ -130,7 +130,7 @@ class Committer(Generic[M]):
         # The head that a commit expects: the last commit, the head a commit lost to, or the first one it read.
         self._head: Head[M] | None = None
         # The head that ``latest()`` has read since. The next commit expects it if it is newer.
-        self._refreshed: Head[M] | None = None
+        self._refreshed: Refreshed[M] | None = None
         # What every head must contain.
         self._known = KnownHistory(chain)
         self._lock = ProcessLock()
@@ -155,9 +155,15 @@ class Committer(Generic[M]):
 
     def start_from(self, head: Head[M]) -> None:
         """Use a head that was just read, unless this process knows one."""
-        if self._head is None and head.pending is None and not head.dangles:
-            self._known.check(head, self._known.newest)
+        known = self._known.newest
+        is_known = known is None or known.snapshot_id == head.id
+        if self._head is None and is_known and head.pending is None and not head.dangles:
             self._head = head
+
+    @property
+    def known(self) -> M | None:
+        """The newest snapshot that this process knows. Read it before a head that is compared with it."""
+        return self._known.newest
 
     def look(self) -> Head[M]:
         """Read the head for a reader. This does not change what the next commit expects.
@@ -165,11 +171,14 @@ class Committer(Generic[M]):
         Raises:
             HistoryLostError: The history had snapshots and has none.
         """
-        return self._known.look(self._chain.resolve)
+        known = self._known.newest
+        head = self._chain.resolve()
+        self._known.saw(head, known)
+        return head
 
-    def saw(self, head: Head[M]) -> None:
-        """Take in a head that was read to find the history."""
-        self._known.look(lambda: head)
+    def saw(self, head: Head[M], known: M | None) -> None:
+        """Take in a head that was read to find the history, as ``look`` does."""
+        self._known.saw(head, known)
 
     def refresh(self) -> Head[M]:
         """Read the head, and let the next commit expect its snapshot.
@@ -182,17 +191,18 @@ class Committer(Generic[M]):
         known = self._known.newest
         head = self.look()
         self._known.check_not_older(head, known)
-        self.expect(head)
+        self.expect(head, known)
         return head
 
-    def expect(self, head: Head[M]) -> None:
+    def expect(self, head: Head[M], known: M | None = None) -> None:
         """Let the next commit expect the newest snapshot of a head that the caller has just read."""
         if head.manifest is not None:
             # A snapshot that was committed and is not visible yet comes after what the caller has seen.
-            self._refreshed = Head(head.manifest.snapshot_id.encode(), head.manifest)
+            seen = Head(head.manifest.snapshot_id.encode(), head.manifest)
+            self._refreshed = Refreshed(seen, known)
 
     @property
-    def refreshed(self) -> Head[M] | None:
+    def refreshed(self) -> Refreshed[M] | None:
         """What ``refresh`` has read, until a commit has taken it in."""
         return self._refreshed
 
@@ -209,13 +219,13 @@ class Committer(Generic[M]):
             return head
         return self.capture()
 
-    def _capture(self, refreshed: Head[M] | None) -> Head[M]:
+    def _capture(self, refreshed: Refreshed[M] | None) -> Head[M]:
         head = self._head
         if refreshed is not None and refreshed is self._refreshed:
             self._refreshed = None
-        if refreshed is not None and self._is_newer(refreshed, head):
-            self._known.check(refreshed, self._known.newest)
-            head = refreshed
+        if refreshed is not None and self._is_newer(refreshed.head, head):
+            self._known.check(*refreshed)
+            head = refreshed.head
         elif head is None or self._recovery.has_changed(head):
             head = self._known.settle(self._recovery.settle_after_grace)
         elif head.pending is not None:
@@ -473,12 +483,13 @@ class Committer(Generic[M]):
         """Rebase the draft onto the commits after its base, or return the one of them that is this draft."""
         base = draft.base
         assert base is not None, "a draft has a base before it is tried"
+        known = self._known.newest
         head = self._read_head(draft, tally.seen)
         tally.seen = None
         # With the same pointer and another head, a foreign writer has published its dangling snapshot. It
         # counts as a commit of another writer, unless our own swap may still land on the intent as it is.
         if head.pointer == base.pointer and (head.id == base.id or draft.landed is None):
-            self._check_known(draft, base, head, [])
+            self._check_known(draft, base, head, [], known)
             tally.unmoved += lost
             if tally.unmoved == MAX_UNANSWERED:
                 stuck = StoreError(
@@ -495,14 +506,15 @@ class Committer(Generic[M]):
             self._known.advance(own)
             self._groups.take_seat(head, own)
             return own
-        later = self._commits_since(draft, base, head)
+        later = self._commits_since(draft, base, head, known)
         settled = self._same_commit(draft, later, head)
         overlap = None if settled is not None else draft.overlap(later)
         if overlap is not None and draft.may_retry and tally.retries < self._retry.count:
             self._runtime.sleep(self._retry.delay(tally.retries, self._runtime.random()))
             tally.retries += 1
+            known = self._known.newest
             head = self._read_head(draft)
-            later = self._commits_since(draft, base, head)
+            later = self._commits_since(draft, base, head, known)
             settled = self._same_commit(draft, later, head)
             overlap = None
         tally.others += len(later)
@@ -583,7 +595,9 @@ class Committer(Generic[M]):
             draft.landed = True
         return own
 
-    def _commits_since(self, draft: Draft[M], base: Head[M], head: Head[M]) -> list[CommitSummary]:
+    def _commits_since(
+        self, draft: Draft[M], base: Head[M], head: Head[M], known: M | None
+    ) -> list[CommitSummary]:
         """The commits after the base, newest first."""
         try:
             later = commits_after(base, head.parent, draft, self._chain)
@@ -591,14 +605,13 @@ class Committer(Generic[M]):
                 raise self._known.lost(base.id)
         except LodeError as error:
             raise self._undecided(draft, error) from error
-        self._check_known(draft, base, head, later)
+        self._check_known(draft, base, head, later, known)
         return later
 
     def _check_known(
-        self, draft: Draft[M], base: Head[M], head: Head[M], later: list[CommitSummary]
+        self, draft: Draft[M], base: Head[M], head: Head[M], later: list[CommitSummary], known: M | None
     ) -> None:
-        """Refuse a head that contains the base and not the newest snapshot that this process knows."""
-        known = self._known.newest
+        """Refuse a head that contains the base and not the newest snapshot that this process knew."""
         if known is None or known.snapshot_id in (base.id, *(commit.snapshot_id for commit in later)):
             if head.parent is not None:
                 self._known.advance(head.parent)

@@ -6,7 +6,7 @@ began a new history there would acknowledge writes that nobody finds when the ol
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from lode.errors import HistoryLostError
 from lode.format.manifest import DROP
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     from lode.read.resolve import Chain
 
 M = TypeVar("M", bound=AnyManifest)
+
+
+class Refreshed(NamedTuple, Generic[M]):
+    """A head that ``latest()`` has read, and what was known before."""
+
+    head: Head[M]
+    known: M | None
 
 
 class KnownHistory(Generic[M]):
@@ -38,15 +45,12 @@ class KnownHistory(Generic[M]):
         """The newest snapshot that was seen, or a drop."""
         return self._newest
 
-    def look(self, read: Callable[[], Head[M]]) -> Head[M]:
-        """Read a head for a reader. Only a history without anything is refused: that costs no call."""
-        known = self._newest
-        head = read()
+    def saw(self, head: Head[M], known: M | None) -> None:
+        """Take in a head that a reader has read. Only a history without anything is refused, without a call."""
         if known is None:
             self._newest = self._newest or head.parent
         elif head.parent is None and head.pending is None:
             raise self.lost(known.snapshot_id)
-        return head
 
     def check_not_older(self, head: Head[M], known: M | None) -> None:
         """Refuse a head that comes before a snapshot that was known, or beside it. That costs no call."""
