@@ -40,6 +40,7 @@ LodeError
 ├── StoreError (OSError)             the store failed: try again later
 │   ├── PathExistsError              create-only put onto an existing object
 │   ├── PermissionDeniedError
+│   ├── StoreMissingError            the folder of a local store went away
 │   ├── HistoryLostError             a snapshot that was there is not in the history any more
 │   └── OutcomeUnknownError          a request that may or may not have taken effect
 └── SparkLostError                   the Spark session ended during the work: run again in a new one
@@ -284,6 +285,10 @@ class PathExistsError(StoreError):
 
 class PermissionDeniedError(StoreError):
     """The store refused the credentials or the access."""
+
+
+class StoreMissingError(StoreError):
+    """The folder of a local store went away, or another one has taken its place; nothing was written."""
 
 
 class HistoryLostError(StoreError):

@@ -45,7 +45,7 @@ class LocalStore:
     """Objects are files below ``root``, which is created with the first of them.
 
     It is created once. If it is missing later, or another folder has taken its place, every call raises
-    ``StoreError``: an empty folder in the place of a lake must not look like an empty lake.
+    ``StoreMissingError``: an empty folder in the place of a lake must not look like an empty lake.
 
     Deleting keeps empty directories: another process may be about to put an object there.
 

@@ -29,7 +29,14 @@ from functools import cache, cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, PermissionDeniedError, StoreError
+from lode.errors import (
+    LodeError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    StoreError,
+    StoreMissingError,
+)
 from lode.store.openat2 import openat2
 
 if TYPE_CHECKING:
@@ -96,7 +103,7 @@ class Tree:
 
         Raises:
             FileNotFoundError: There is none, and there never was.
-            StoreError: It is missing, or another one is in its place.
+            StoreMissingError: It is missing, or another one is in its place.
         """
         known = self._known_root  # read first: another thread may make the root
         try:
@@ -104,13 +111,13 @@ class Tree:
         except (FileNotFoundError, NotADirectoryError):
             if not known:
                 raise
-            raise StoreError(
+            raise StoreMissingError(
                 f"the folder {self.root!r} of the store is missing, and was there before: mount it or move it "
                 "back; a store does not make its folder a second time"
             ) from None
         opened = self._opened or self._open_root()
         if opened[1] != (status.st_dev, status.st_ino):
-            raise StoreError(
+            raise StoreMissingError(
                 f"another folder is in the place of {self.root!r}, the folder of the store: mount the right "
                 "one or move it back, or open the store again to use what is there"
             )
@@ -235,7 +242,7 @@ class Tree:
         """Do the same component by component. The error names the link."""
         try:
             return self._look(self.at_root(), path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise translated(error, path) from error

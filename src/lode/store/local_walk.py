@@ -174,7 +174,7 @@ def _entries(
     except OSError as error:
         raise StoreError(f"the file system failed to list {directory!r}: {error}") from error
     # The directory was read by its path. It is one of the store only if the root is still at its place.
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, NotADirectoryError):
         tree.at_root()
     found.sort(key=lambda pair: pair[0])
     return found
