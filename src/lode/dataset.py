@@ -660,7 +660,15 @@ class Dataset:
     # -- history -------------------------------------------------------------------------------
 
     def latest(self) -> Snapshot:
-        """The newest snapshot, read from the store."""
+        """The newest snapshot, read from the store. The next commit of this object expects it.
+
+        So a commit that another writer has made before this call is no conflict, and one after it is. Commits
+        that have begun keep what they expect. ``snapshot("latest")`` and all other reads change nothing.
+
+        Raises:
+            NoSnapshotsError: There is none.
+            HistoryLostError: This object knows a newer one, which was lost or replaced.
+        """
         return Snapshot(self._reads.latest())
 
     def snapshot(self, ref: SnapshotRef) -> Snapshot:

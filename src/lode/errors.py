@@ -40,6 +40,8 @@ LodeError
 ├── StoreError (OSError)             the store failed: try again later
 │   ├── PathExistsError              create-only put onto an existing object
 │   ├── PermissionDeniedError
+│   ├── StoreMissingError            the folder of a local store went away
+│   ├── HistoryLostError             a snapshot that was there is not in the history any more
 │   └── OutcomeUnknownError          a request that may or may not have taken effect
 └── SparkLostError                   the Spark session ended during the work: run again in a new one
 """
@@ -283,6 +285,22 @@ class PathExistsError(StoreError):
 
 class PermissionDeniedError(StoreError):
     """The store refused the credentials or the access."""
+
+
+class StoreMissingError(StoreError):
+    """The folder of a local store went away, or another one has taken its place; nothing was written."""
+
+
+class HistoryLostError(StoreError):
+    """The history does not contain snapshot ``snapshot_id``, which this object has read or written.
+
+    The store was emptied, unmounted or replaced, or its pointer was set back. This object refuses to write
+    until the history is back. To go on with what is there, open the dataset or volume again.
+    """
+
+    def __init__(self, message: str, *, snapshot_id: str | None = None) -> None:
+        super().__init__(message)
+        self.snapshot_id = snapshot_id
 
 
 class OutcomeUnknownError(StoreError):

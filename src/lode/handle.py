@@ -106,19 +106,28 @@ class DatasetHandle:
         """The dataset as it is on the store."""
         return self._find_with_head()[0]
 
-    def look(self) -> tuple[FoundDataset, Head[Manifest]]:
-        """The dataset, and its head as it is now."""
+    def look(self, *, refresh: bool = False) -> tuple[FoundDataset, Head[Manifest]]:
+        """The dataset, and its head as it is now.
+
+        Args:
+            refresh: Whether the next commit expects that head.
+
+        Raises:
+            HistoryLostError: It had snapshots and has none; with ``refresh``, it had more.
+        """
         found, head = self._find_with_head()
         if head is None:
             try:
-                head = found.chain.resolve()
+                head = found.committer.refresh() if refresh else found.committer.look()
             except ComponentMismatchError:
                 if self.given.layout is not None:
                     raise
             # It was dropped, and perhaps created anew with another layout.
             if head is None or head.dropped is not None:
                 self.forget(found)
-                return self.look()
+                return self.look(refresh=refresh)
+        elif refresh:
+            found.committer.expect(head)
         return found, head
 
     def find_to_write(self, *, wait: bool = True) -> tuple[FoundDataset, Head[Manifest]]:
@@ -177,6 +186,7 @@ class DatasetHandle:
             return self._locate(found)
 
     def _locate(self, found: FoundDataset | None) -> tuple[FoundDataset, Head[Manifest]]:
+        known = None if found is None else found.committer.known
         located = locate(self.store, self.id, self.given.layout)
         head: Head[Manifest] = Head(None, None) if located is None else located.head
         self._dropped = None
@@ -189,10 +199,11 @@ class DatasetHandle:
         layout = self.given.layout or (located.layout if located else DefaultLayout())
         # Transactions that have begun use this committer, so it is kept while the layout is the same.
         if found is None or found.layout != layout:
-            found = self._build(layout, located)
+            found, known = self._build(layout, located), None
         if located is not None:
             found = self._check(found, located)
             found.exists = True
+        found.committer.saw(head, known)
         self._found = found
         return found, head
 

@@ -219,7 +219,8 @@ class Reads:
         )
 
     def latest(self) -> Manifest:
-        manifest = self.visible()
+        """The newest snapshot, which the next commit expects from now on."""
+        manifest = self._handle.look(refresh=True)[1].manifest
         if manifest is None:
             raise self.no_snapshots()
         return manifest

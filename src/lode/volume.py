@@ -252,8 +252,8 @@ class Volume:
     # -- history -------------------------------------------------------------------------------
 
     def latest(self) -> VolumeSnapshot:
-        """The newest snapshot, read from the store."""
-        head = self._chain.resolve()
+        """The newest snapshot, read from the store. The next commit expects it, as of a dataset."""
+        head = self._committer.refresh()
         if head.manifest is None:
             raise NoSnapshotsError(
                 f"volume {self.id!r} in {self._store.url} has no snapshots yet: commit a block"
@@ -290,7 +290,7 @@ class Volume:
         if since is not None:
             named = None if isinstance(since, VolumeSnapshot) else parsed(since)
             start = named if isinstance(named, Moment) else self._manifest(since).snapshot_id
-        end = self._chain.resolve().manifest if as_of is None else self._manifest(as_of)
+        end = self._committer.look().manifest if as_of is None else self._manifest(as_of)
         found = self._chain.back(end)
         return map(VolumeSnapshot, found if start is None else newer_than(start, found, self._chain, end))
 
@@ -302,7 +302,7 @@ class Volume:
 
     def _floor(self) -> int:
         """The first snapshot that can be read: none if the volume was dropped."""
-        return MAX_SEQUENCE if self._chain.resolve().manifest is None else 1
+        return MAX_SEQUENCE if self._committer.look().manifest is None else 1
 
     def untag(self, name: str, *, dry_run: bool = False) -> None:
         """Remove a tag. The snapshot stays."""
@@ -383,14 +383,14 @@ class Volume:
             return self._checked(snapshot.manifest)
         chain = self._chain
         return self._checked(
-            find(parsed(snapshot), chain, ParentLinks(chain), lambda: chain.resolve().manifest)
+            find(parsed(snapshot), chain, ParentLinks(chain), lambda: self._committer.look().manifest)
         )
 
     def _newest_settled(self) -> VolumeManifest | None:
         try:
             head = self._committer.settle()
         except PermissionDeniedError:  # a caller that may only read gets the published head
-            head = self._chain.resolve()
+            head = self._committer.look()
         return self._checked(head.manifest) if head.manifest else None
 
     def _checked(self, manifest: VolumeManifest) -> VolumeManifest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -17,6 +17,7 @@ from lode.store import (
     FaultStore,
     LocalStore,
     MemoryStore,
+    StoreWrapper,
     SupportsQueue,
     SupportsVolatilePut,
 )
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POINTER = "datasets/events/latest"
+
+T = TypeVar("T")
 
 
 def chain(dataset: lode.Dataset) -> list[tuple[str | None, str]]:
@@ -232,14 +235,110 @@ def test_threads_under_one_key_share_one_snapshot() -> None:
     assert_linear(dataset, 1)
 
 
-@pytest.mark.parametrize("read", ["latest", "snapshots", "history", "settle", "plan"])
-def test_a_read_never_changes_whether_a_write_conflicts(store: CountingStore, read: str) -> None:
+READS: dict[str, Callable[[lode.Dataset], object]] = {
+    "snapshots": lambda dataset: dataset.snapshots(),
+    "history": lambda dataset: list(dataset.history()),
+    "changes": lambda dataset: dataset.changes(),
+    "snapshot": lambda dataset: dataset.snapshot("latest"),
+    "read": lambda dataset: dataset.read("latest"),
+    "tags": lambda dataset: dataset.tags(),
+    "exists": lambda dataset: dataset.exists,
+    "definition": lambda dataset: dataset.definition,
+    "settle": lambda dataset: dataset.settle(),
+    "plan": lambda dataset: dataset.plan(),
+    "verify": lode.verify,
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_no_read_but_latest_changes_whether_a_write_conflicts(store: CountingStore, read: str) -> None:
     dataset = lode.Dataset("events", store)
     dataset.write(b"base")
     lode.Dataset("events", store).write(b"theirs")
-    found = getattr(dataset, read)()
-    if read == "history":
-        list(found)
+    READS[read](dataset)
+    with pytest.raises(lode.SnapshotConflictError):
+        dataset.write(b"ours")
+
+
+def test_objects_that_take_turns_and_look_before_each_write_never_conflict(store: CountingStore) -> None:
+    first, second = (lode.Dataset("events", store) for _ in range(2))
+    first.write(b"0")
+    for turn in range(1, 7):
+        dataset = (second, first)[turn % 2]
+        assert dataset.latest().row_count == 1
+        dataset.write(str(turn).encode())
+    assert_linear(first, 7)
+
+
+def test_a_write_after_latest_conflicts_with_what_came_after_it(store: CountingStore) -> None:
+    lode.Dataset("events", store).write(b"base")
+    dataset = lode.Dataset("events", store)
+    dataset.latest()
+    lode.Dataset("events", store).write(b"theirs")
+    with pytest.raises(lode.SnapshotConflictError):
+        dataset.write(b"ours")
+
+
+def test_latest_is_all_that_the_next_write_needs_of_the_head(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    dataset.write(b"base")
+    lode.Dataset("events", store).write(b"theirs")
+    dataset.latest()
+    store.reset()
+    dataset.write(b"ours")
+    # On a disk the manifest of the other writer may not be synced yet.
+    assert store.total - store.counts["sync"] == 4
+
+
+def test_latest_never_moves_a_base_that_was_captured(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    dataset.write(b"base")
+    with dataset.transaction() as captured, dataset.transaction() as open_:
+        for transaction in (captured, open_):
+            transaction.stage(b"ours")
+        captured.capture()
+        lode.Dataset("events", store).write(b"theirs")
+        dataset.latest()
+        with pytest.raises(lode.SnapshotConflictError):
+            captured.commit()
+        open_.commit()
+
+
+def test_latest_in_another_thread_hides_no_conflict_of_a_write_that_has_begun() -> None:
+    """The other thread looks while the file of this one is uploaded."""
+
+    class Meanwhile(StoreWrapper):
+        act: Callable[[], object] | None = None
+
+        def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+            act, self.act = self.act, None
+            if act is not None:
+                act()
+            return call()
+
+    plain = MemoryStore()
+    store = Meanwhile(plain)
+    dataset = lode.Dataset("events", store)
+    dataset.write(b"base")
+
+    def others() -> None:
+        lode.Dataset("events", plain).write(b"theirs")
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(dataset.latest).result()
+
+    store.act = others
+    with pytest.raises(lode.SnapshotConflictError):
+        dataset.write(b"ours")
+
+
+def test_latest_does_not_expect_what_is_committed_and_not_visible_yet() -> None:
+    plain = MemoryStore()
+    dataset = lode.Dataset("events", plain)
+    base = dataset.write(b"base")
+    faulty = FaultStore(plain, Fault("put", "*/manifest.json", error=lode.StoreError("unplugged")))
+    with pytest.raises(lode.CommitUnpublishedError):
+        lode.Dataset("events", faulty).write(b"theirs")
+    assert dataset.latest() == base
     with pytest.raises(lode.SnapshotConflictError):
         dataset.write(b"ours")
 
@@ -278,17 +377,6 @@ def test_a_commit_that_could_not_be_published_is_no_conflict_for_the_next() -> N
     snapshot = dataset.write(b"next")
     assert snapshot.parent_id == caught.value.snapshot_id
     assert_linear(dataset, 3)
-
-
-def test_after_a_dataset_was_replaced_one_write_is_refused_and_the_next_goes_on(store: CountingStore) -> None:
-    dataset = lode.Dataset("events", store)
-    dataset.write(b"old")
-    for path in contents(store):
-        store.delete(path)
-    new = lode.Dataset("events", store).write(b"new")
-    with pytest.raises(lode.SnapshotConflictError, match="Was the dataset replaced"):
-        dataset.write(b"x")
-    assert dataset.write(b"y").parent_id == new.id
 
 
 def test_a_commit_that_fails_before_its_swap_captures_anew_when_it_is_repeated() -> None:

@@ -29,7 +29,7 @@ class DatasetMachine(RuleBasedStateMachine):
         self.writers = {name: self.open(self.store) for name in ("one", "two", "three")}
         self.model: list[tuple[str, dict[str, Any]]] = []
         # How much of history each writer knows: up to its last commit or the one it lost to. One that never
-        # wrote looks with its first write. Reads do not count.
+        # wrote looks with its first write. ``latest()`` looks again. Other reads do not count.
         self.known: dict[str, int | None] = dict.fromkeys(self.writers)
         self.keys: dict[str, str] = {}
         self.counter = 0
@@ -97,6 +97,13 @@ class DatasetMachine(RuleBasedStateMachine):
             assert self.writers[who].latest().id == self.model[-1][0]
         except lode.NoSnapshotsError:
             assert not self.model
+        else:
+            self.known[who] = len(self.model)
+
+    @rule(who=WRITERS)
+    def read(self, who: str) -> None:
+        assert self.writers[who].plan().count() == len(self.model)
+        assert self.writers[who].exists == bool(self.model)
 
     @rule(snapshot=snapshots)
     def read_back(self, snapshot: lode.Snapshot) -> None:

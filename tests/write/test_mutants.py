@@ -98,7 +98,7 @@ def test_looking_up_a_key_only_at_the_beginning_commits_it_twice(monkeypatch: py
     place: Any = Committer._place
 
     def never_again(self: Committer[Any], draft: Any, tally: Any, *, is_stale: bool) -> Any:
-        draft.base = draft.key_checked_at = self._capture()
+        draft.base = draft.key_checked_at = self._capture(None)
         return place(self, draft, tally, is_stale=is_stale)
 
     monkeypatch.setattr(Committer, "_place", never_again)

@@ -44,6 +44,9 @@ _WRITER_BUFFER = 64 << 10
 class LocalStore:
     """Objects are files below ``root``, which is created with the first of them.
 
+    It is created once. If it is missing later, or another folder has taken its place, every call raises
+    ``StoreMissingError``: an empty folder in the place of a lake must not look like an empty lake.
+
     Deleting keeps empty directories: another process may be about to put an object there.
 
     Symbolic links below ``root`` are not listed, and a path at or through one raises ``StoreError``: a lake
@@ -58,6 +61,13 @@ class LocalStore:
 
     def __init__(self, root: str | os.PathLike[str], *, durable: bool = True) -> None:
         self._tree = Tree(os.path.abspath(os.fspath(root)).rstrip("/"), durable=durable)
+
+    @classmethod
+    def _reopen(cls, root: str, durable: bool, known: bool) -> LocalStore:
+        """The copy of a store in another process. It does not make a root that was there before."""
+        store = cls(root, durable=durable)
+        store._tree = Tree(store._tree.root, durable=durable, known=known)
+        return store
 
     @property
     def root(self) -> Path:
@@ -79,7 +89,7 @@ class LocalStore:
         return f"LocalStore({str(self.root)!r}, durable={self.durable})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (str(self.root), self.durable)
+        return LocalStore._reopen, (str(self.root), self.durable, self._tree.knows_root)
 
     def local_path(self, path: str) -> Path:
         """Return the file of an object, which need not exist, for readers that open files themselves.
@@ -203,10 +213,6 @@ class LocalStore:
         if is_hidden(check_path(path).rpartition("/")[2]):
             raise InvalidPathError(f"path {path!r} ends in a name that the local store reserves")
         return path
-
-
-def _reopen(root: str, durable: bool) -> LocalStore:
-    return LocalStore(root, durable=durable)
 
 
 class LocalReader(ObjectReader):

@@ -127,7 +127,7 @@ class NewFile:
         self._tree = tree
         self._owner = os.getpid()
         directory, slash, final = path.rpartition("/")
-        prefix = f"{tree.real}/{directory}{slash}"
+        prefix = f"{directory}{slash}"
         self._final = f"{prefix}{final}"
         self._temporary: str | None = None
         self._descriptor: int | None = None
@@ -151,7 +151,10 @@ class NewFile:
         if durable:
             _fsync(self._descriptor, self.path)
         try:
-            os.link(self._temporary, self._final, follow_symlinks=False)
+            root = self._tree.descriptor
+            os.link(
+                self._temporary, self._final, src_dir_fd=root, dst_dir_fd=root, follow_symlinks=False
+            )
         except FileExistsError as error:
             raise taken(self._tree, self.path, durable=durable) from error
         except OSError as error:
@@ -170,7 +173,7 @@ class NewFile:
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
             with suppress(OSError):
-                os.unlink(temporary)
+                os.unlink(temporary, dir_fd=self._tree.descriptor)
         self._close()
 
     def _close(self) -> None:
@@ -245,7 +248,7 @@ def link_file(tree: Tree, source: str, path: str) -> None:
 def _link(tree: Tree, source: str, path: str, place: int) -> None:
     try:
         name = path.rpartition("/")[2]
-        os.link(f"{tree.real}/{source}", name, dst_dir_fd=place, follow_symlinks=False)
+        os.link(source, name, src_dir_fd=tree.descriptor, dst_dir_fd=place, follow_symlinks=False)
     except FileExistsError as error:
         raise taken(tree, path, durable=tree.durable) from error
     except OSError as error:

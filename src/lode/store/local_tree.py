@@ -9,6 +9,10 @@ Systems without the call do that: every component is checked first.
 An operation that writes opens its directory once with that call, and names everything in it relative to the
 descriptor. It closes the descriptor when it returns: a cached one would still refer to a directory that was
 renamed and replaced by a link.
+
+Only the root is kept open, from the first call that finds it. So nothing is ever read or written in a folder
+that took its place, such as the empty one below a disk that is not mounted. Every call compares the folder at
+the path of the root with the open one, and fails if it is another one or is missing. The root is made once.
 """
 
 # os calls, not pathlib: a commit makes dozens of them, and the objects of pathlib would cost more.
@@ -22,9 +26,17 @@ import stat
 import threading
 from contextlib import contextmanager
 from functools import cache, cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
-from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, PermissionDeniedError, StoreError
+from lode.errors import (
+    LodeError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PermissionDeniedError,
+    StoreError,
+    StoreMissingError,
+)
 from lode.store.openat2 import openat2
 
 if TYPE_CHECKING:
@@ -54,19 +66,71 @@ class Tree:
     Args:
         root: An absolute path without a slash at its end, so empty for ``/``. Links in it are followed.
         durable: Whether writers sync files and directories before they return.
+        known: Whether the root is known to exist, so that it is not made here.
     """
 
-    def __init__(self, root: str, *, durable: bool) -> None:
+    def __init__(self, root: str, *, durable: bool, known: bool = False) -> None:
         self.root = root
         self.durable = durable
-        # The root without links. They are resolved when the kernel refuses the first one.
-        self.real = root
+        # The root, open, and its device and inode. The number of an open directory is not given to another.
+        self._opened: tuple[int, tuple[int, int]] | None = None
+        self._known_root = known
+        self._opening = Lock()
         # Directories whose entry in their parent, and so on upwards, has been synced since they were made.
         # The store removes no directory. A directory removed by others is noticed when an open fails.
         self._anchored: set[str] = set()
         # Directories that existed when they were last opened: the start for making one below.
         self._known: set[str] = set()
         self._handle = _DIRECTORY if durable else _PLACE
+
+    def __del__(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            os.close(opened[0])
+
+    @property
+    def knows_root(self) -> bool:
+        """Whether the root was seen, or made, by this store or by one that it is a copy of."""
+        return self._known_root
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor of the root, for what was begun in it; -1 if it was never opened."""
+        return -1 if self._opened is None else self._opened[0]
+
+    def at_root(self) -> int:
+        """The descriptor of the root, after a look whether it is still the folder at its path.
+
+        Raises:
+            FileNotFoundError: There is none, and there never was.
+            StoreMissingError: It is missing, or another one is in its place.
+        """
+        known = self._known_root  # read first: another thread may make the root
+        try:
+            status = os.stat(self.root or "/")
+        except (FileNotFoundError, NotADirectoryError):
+            if not known:
+                raise
+            raise StoreMissingError(
+                f"the folder {self.root!r} of the store is missing, and was there before: mount it or move it "
+                "back; a store does not make its folder a second time"
+            ) from None
+        opened = self._opened or self._open_root()
+        if opened[1] != (status.st_dev, status.st_ino):
+            raise StoreMissingError(
+                f"another folder is in the place of {self.root!r}, the folder of the store: mount the right "
+                "one or move it back, or open the store again to use what is there"
+            )
+        return opened[0]
+
+    def _open_root(self) -> tuple[int, tuple[int, int]]:
+        with self._opening:
+            if self._opened is None:
+                descriptor = os.open(self.root or "/", _PLACE)
+                status = os.fstat(descriptor)
+                self._opened = descriptor, (status.st_dev, status.st_ino)
+                self._known_root = True
+            return self._opened
 
     @cached_property
     def unnamed(self) -> bool:
@@ -75,17 +139,13 @@ class Tree:
 
     def open(self, path: str, flags: int) -> int:
         """Open ``path`` without following a link; raises what ``os.open`` raises."""
+        root = self.at_root()
         opened = openat2()
-        if opened is None:
-            # O_NOFOLLOW refuses a link as the last component. The flags for a directory do not contain it.
-            self.look(path if flags & os.O_DIRECTORY else path.rpartition("/")[0])
-            return os.open(f"{self.real}/{path}", flags, 0o666)
-        try:
-            return opened(f"{self.real}/{path}", flags)
-        except OSError as error:
-            if not self._moved(error):
-                raise
-            return opened(f"{self.real}/{path}", flags)
+        if opened is not None:
+            return opened(path or ".", flags, root)
+        # O_NOFOLLOW refuses a link as the last component. The flags for a directory do not contain it.
+        self._look(root, path if flags & os.O_DIRECTORY else path.rpartition("/")[0])
+        return os.open(path or ".", flags, 0o666, dir_fd=root)
 
     def open_file(self, path: str, directory: int | None = None) -> tuple[int, int]:
         """Open a plain file for reading; return the descriptor and the size in bytes.
@@ -180,13 +240,21 @@ class Tree:
 
     def look(self, path: str) -> os.stat_result | None:
         """Do the same component by component. The error names the link."""
+        try:
+            return self._look(self.at_root(), path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise translated(error, path) from error
+
+    def _look(self, root: int, path: str) -> os.stat_result | None:
         status = None
         end = 0
         while end >= 0 and path:
             end = path.find("/", end + 1)
             part = path if end < 0 else path[:end]
             try:
-                status = os.lstat(f"{self.real}/{part}")
+                status = os.stat(part, dir_fd=root, follow_symlinks=False)
             except (FileNotFoundError, NotADirectoryError):
                 return None
             except OSError as error:
@@ -271,13 +339,6 @@ class Tree:
         self.look(sibling)
         return translated(error, path)
 
-    def _moved(self, error: OSError) -> bool:
-        """Return whether the reason is that a link on the way to the root has changed."""
-        if error.errno != errno.ELOOP and (error.errno != errno.ENOENT or self.real == self.root):
-            return False
-        before, self.real = self.real, _real(self.root)
-        return before != self.real
-
     def _make_below(self, directory: str) -> int | None:
         """Create a directory below a known one and open it; None if that fails.
 
@@ -321,7 +382,7 @@ class Tree:
             self._known.clear()
         try:
             if not directory:
-                os.makedirs(self.root or "/", exist_ok=True)
+                self._make_root()
                 return
             parent, _, name = directory.rpartition("/")
             try:
@@ -346,6 +407,13 @@ class Tree:
         except OSError as error:
             self.look(directory)
             raise translated(error, path) from error
+
+    def _make_root(self) -> None:
+        """Create the root, once. A second one would look like an empty store."""
+        with self._opening:
+            if not self._known_root:
+                os.makedirs(self.root or "/", exist_ok=True)
+                self._known_root = True
 
     def _remember(self, directory: str) -> None:
         if len(self._known) >= MAX_REMEMBERED_DIRECTORIES:
@@ -407,6 +475,8 @@ def not_plain(path: str, status: os.stat_result) -> LodeError:
 
 def translated(error: OSError, path: str) -> LodeError:
     """Return the error of Lode for an ``OSError``."""
+    if isinstance(error, LodeError):
+        return error
     if isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
         return NotFoundError(f"no object {path!r}")
     if isinstance(error, PermissionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lode.errors import InvalidPathError, NotFoundError, PermissionDeniedError, StoreError
@@ -39,7 +40,7 @@ def walk(
     """
     directory, slash, name_prefix = prefix.rpartition("/")
     tree.look(directory)
-    yield from _below(tree.real, f"{directory}{slash}", name_prefix, after, wanted)
+    yield from _below(tree, f"{directory}{slash}", name_prefix, after, wanted)
 
 
 def abandoned(tree: Tree, prefix: str) -> Iterator[ObjectInfo]:
@@ -132,14 +133,14 @@ def _open_and_lock(directory: int, name: str) -> int | None:
 
 
 def _below(
-    root: str, directory: str, name_prefix: str, after: str, wanted: Callable[[str], bool]
+    tree: Tree, directory: str, name_prefix: str, after: str, wanted: Callable[[str], bool]
 ) -> Iterator[ObjectInfo]:
-    for key, entry in _entries(root, directory, name_prefix, wanted):
+    for key, entry in _entries(tree, directory, name_prefix, wanted):
         path = directory + key
         if path.endswith("/"):
             # All paths in a directory sort before ``after`` unless ``after`` is in it.
             if path > after or after.startswith(path):
-                yield from _below(root, path, "", after, wanted)
+                yield from _below(tree, path, "", after, wanted)
         elif path > after:
             try:
                 status = entry.stat(follow_symlinks=False)
@@ -149,7 +150,7 @@ def _below(
 
 
 def _entries(
-    root: str, directory: str, name_prefix: str, wanted: Callable[[str], bool]
+    tree: Tree, directory: str, name_prefix: str, wanted: Callable[[str], bool]
 ) -> list[tuple[str, os.DirEntry[str]]]:
     """Return the entries of a directory in the order of their paths. A directory sorts with its slash.
 
@@ -157,7 +158,7 @@ def _entries(
     """
     found = []
     try:
-        with os.scandir(f"{root}/{directory}") as entries:
+        with os.scandir(f"{tree.root}/{directory}") as entries:
             for entry in entries:
                 name = entry.name
                 if not name.startswith(name_prefix):
@@ -167,10 +168,13 @@ def _entries(
                 elif entry.is_file(follow_symlinks=False) and wanted(name):
                     found.append((name, entry))
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        found = []
     except PermissionError as error:
         raise PermissionDeniedError(f"no permission to list {directory!r}: {error}") from error
     except OSError as error:
         raise StoreError(f"the file system failed to list {directory!r}: {error}") from error
+    # The directory was read by its path. It is one of the store only if the root is still at its place.
+    with suppress(FileNotFoundError, NotADirectoryError):
+        tree.at_root()
     found.sort(key=lambda pair: pair[0])
     return found

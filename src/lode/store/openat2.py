@@ -18,8 +18,11 @@ _RESOLVE_NO_SYMLINKS = 0x04
 
 
 @cache
-def openat2() -> Callable[[str, int], int] | None:
-    """The kernel's call that follows no links, as a function of file and flags; None if there is none."""
+def openat2() -> Callable[[str, int, int], int] | None:
+    """The kernel's call that follows no links, as a function of file, flags and the directory it is in.
+
+    None if there is none.
+    """
     if sys.platform != "linux":
         return None
     # Imported here: ctypes takes longer to load than all modules of the package.
@@ -35,14 +38,14 @@ def openat2() -> Callable[[str, int], int] | None:
     # The structure open_how by the flags: three 64-bit numbers.
     hows: dict[int, bytes] = {}
 
-    def open_(file: str, flags: int) -> int:
+    def open_(file: str, flags: int, directory: int) -> int:
         how = hows.get(flags)
         if how is None:
             mode = 0o666 if flags & os.O_CREAT else 0
             how = hows[flags] = struct.pack("=QQQ", flags, mode, _RESOLVE_NO_SYMLINKS)
         name = file.encode(*encoding)
         while True:
-            descriptor: int = call(_OPENAT2, _AT_FDCWD, name, how, 24)
+            descriptor: int = call(_OPENAT2, directory, name, how, 24)
             if descriptor >= 0:
                 return descriptor
             number = get_errno()
@@ -50,7 +53,7 @@ def openat2() -> Callable[[str, int], int] | None:
                 raise OSError(number, os.strerror(number), file)
 
     try:
-        os.close(open_("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        os.close(open_("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, _AT_FDCWD))
     except OSError as error:
         # An older kernel, or a sandbox without the call. Other errors are raised and not cached.
         if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL, errno.E2BIG):

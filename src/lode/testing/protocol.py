@@ -11,11 +11,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from lode.dataset import Dataset
-from lode.errors import CommitError, NoSnapshotsError, SnapshotConflictError
+from lode.errors import CommitError, NoSnapshotsError, NotFoundError, SnapshotConflictError, StoreError
 from lode.format.group import decode_group
 from lode.format.manifest import Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, HiveLayout, Layout
 from lode.runtime import Runtime, one_by_one
+from lode.testing.sim import SimStore
 from lode.upkeep.sweep import sweep
 from lode.write.retry import Retry
 
@@ -131,6 +132,43 @@ def two_transactions(number: int, *, key: str | None = None) -> Actor:
         return [transaction.commit().id for transaction in transactions][-1]
 
     return write
+
+
+def patient(number: int, *, tries: int = 2) -> Actor:
+    """Return an actor that reads the dataset and then writes to it, again if it is refused.
+
+    It returns the id of its snapshot; None if there was nothing to read at first.
+    """
+
+    def write(store: SwapStore) -> str | None:
+        target = dataset(store, number)
+        try:
+            if not target.exists:
+                return None
+        except NotFoundError:
+            return None  # the history vanished between two of its objects
+        transaction = target.transaction(on_conflict="append")
+        transaction.add(transaction.stager.stage_named(f"by {number}".encode(), ""))
+        for remaining in reversed(range(tries)):
+            try:
+                return transaction.commit().id
+            except (StoreError, NotFoundError, SnapshotConflictError):
+                if not remaining:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    return write
+
+
+def mover(*, missed: bool) -> Actor:
+    """Return an actor that takes the history away and brings it back; ``missed`` as for ``take_away``."""
+
+    def move(store: SwapStore) -> None:
+        assert isinstance(store, SimStore)
+        store.take_away(missed=missed)
+        store.bring_back()
+
+    return move
 
 
 def reader(layout: Layout = WHOLE) -> Actor:

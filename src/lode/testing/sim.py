@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
 
-from lode.errors import NotFoundError, PathExistsError, TransactionClosedError, UsageError
+from lode.errors import NotFoundError, PathExistsError, StoreError, TransactionClosedError, UsageError
 from lode.store.protocol import (
     ObjectInfo,
     ObjectReader,
@@ -31,8 +31,24 @@ BEFORE = datetime(2000, 1, 1, tzinfo=UTC)
 SINCE = datetime(2000, 1, 2, tzinfo=UTC)
 """The time of all other objects: finer times would make equal states different."""
 
-Verb = Literal["put", "get", "get_range", "exists", "head", "list", "delete", "compare_and_swap"]
-MUTATING: frozenset[Verb] = frozenset({"put", "delete", "compare_and_swap"})
+Verb = Literal[
+    "put",
+    "get",
+    "get_range",
+    "exists",
+    "head",
+    "list",
+    "delete",
+    "compare_and_swap",
+    "take_away",
+    "bring_back",
+]
+MUTATING: frozenset[Verb] = frozenset({"put", "delete", "compare_and_swap", "take_away", "bring_back"})
+
+AWAY = "away/"
+"""Where objects are while they are taken away."""
+MISSED = f"{AWAY}missed"
+"""An object that is there while the store notices that its objects were taken away."""
 
 
 class SwapStore(Store, SupportsCompareAndSwap, Protocol):
@@ -98,6 +114,21 @@ class Contents(Mapping[str, bytes]):
     def with_object(self, path: str, data: bytes) -> Contents:
         return Contents({**self._objects, path: data})
 
+    def taken_away(self, *, missed: bool) -> Contents:
+        """The same without histories: only data files stay, as if they were put where they belong."""
+        kept = {name if "/data/" in name else f"{AWAY}{name}": data for name, data in self._objects.items()}
+        return Contents({**kept, MISSED: b""} if missed else kept)
+
+    def brought_back(self) -> Contents:
+        """What was taken away in place of what was written meanwhile."""
+        return Contents(
+            {
+                name.removeprefix(AWAY): data
+                for name, data in self._objects.items()
+                if name != MISSED and (name.startswith(AWAY) or "/data/" in name)
+            }
+        )
+
     def without(self, path: str) -> Contents:
         return Contents({name: data for name, data in self._objects.items() if name != path})
 
@@ -117,6 +148,8 @@ def perform(contents: Contents, operation: Operation, initial: Contents = NOTHIN
 
     path = operation.path
     stored = contents.get(path)
+    if MISSED in contents and operation.verb != "bring_back":
+        return contents, Answer(error=StoreError, message="the folder of the store is missing")
     match operation.verb:
         case "put":
             if stored is not None:
@@ -129,6 +162,10 @@ def perform(contents: Contents, operation: Operation, initial: Contents = NOTHIN
                 return contents, Answer(False)
             data = operation.data or b""
             return (contents if stored == data else contents.with_object(path, data)), Answer(True)
+        case "take_away":
+            return contents.taken_away(missed=path == MISSED), Answer()
+        case "bring_back":
+            return contents.brought_back(), Answer()
         case "exists":
             return contents, Answer(stored is not None)
         case "list":
@@ -181,6 +218,19 @@ class SimStore:
 
     def delete(self, path: str) -> None:
         self._answer(Operation("delete", check_path(path)))
+
+    def take_away(self, *, missed: bool) -> None:
+        """Make every history vanish at once, as of a disk that is unmounted.
+
+        Args:
+            missed: Whether the store notices that, and refuses every call until the objects are back.
+                Otherwise it is empty, and what is put there is gone when they are back.
+        """
+        self._answer(Operation("take_away", MISSED if missed else ""))
+
+    def bring_back(self) -> None:
+        """Put back what was taken away."""
+        self._answer(Operation("bring_back", ""))
 
     def open_reader(self, path: str) -> SimReader:
         return SimReader(self, path, self.head(path).size)

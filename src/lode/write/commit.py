@@ -39,6 +39,7 @@ from lode.write.contention import LEADER, Contention, crowd_after
 from lode.write.draft import dropped
 from lode.write.group import Groups
 from lode.write.intent import Intents
+from lode.write.known import KnownHistory, Refreshed
 from lode.write.publish import MAX_UNANSWERED, Publisher, snapshot_of_key
 from lode.write.rebase import commits_after
 from lode.write.recovery import HeadRecovery
@@ -126,10 +127,14 @@ class Committer(Generic[M]):
         self._intents = Intents(chain, self._publisher)
         self._recovery = HeadRecovery(chain, runtime, self._publisher)
         self._requests = TurnRequests(chain)
-        # The head this process knows: its last commit, the head a commit lost to, or the first one it read.
+        # The head that a commit expects: the last commit, the head a commit lost to, or the first one it read.
         self._head: Head[M] | None = None
         # The head that a commit lost to, with its digest.
         self._named: Named | None = None
+        # The head that ``latest()`` has read since. The next commit expects it if it is newer.
+        self._refreshed: Refreshed[M] | None = None
+        # What every head must contain.
+        self._known = KnownHistory(chain)
         self._lock = ProcessLock()
 
     @cached_property
@@ -152,13 +157,62 @@ class Committer(Generic[M]):
 
     def start_from(self, head: Head[M]) -> None:
         """Use a head that was just read, unless this process knows one."""
-        if self._head is None and head.pending is None and not head.dangles:
+        known = self._known.newest
+        is_known = known is None or known.snapshot_id == head.id
+        if self._head is None and is_known and head.pending is None and not head.dangles:
             self._head = head
+
+    @property
+    def known(self) -> M | None:
+        """The newest snapshot that this process knows. Read it before a head that is compared with it."""
+        return self._known.newest
+
+    def look(self) -> Head[M]:
+        """Read the head for a reader. This does not change what the next commit expects.
+
+        Raises:
+            HistoryLostError: The history had snapshots and has none.
+        """
+        known = self._known.newest
+        head = self._chain.resolve()
+        self._known.saw(head, known)
+        return head
+
+    def saw(self, head: Head[M], known: M | None) -> None:
+        """Take in a head that was read to find the history, as ``look`` does."""
+        self._known.saw(head, known)
+
+    def refresh(self) -> Head[M]:
+        """Read the head, and let the next commit expect its snapshot.
+
+        Commits that have begun keep what they expect.
+
+        Raises:
+            HistoryLostError: The head comes before a snapshot that this process knows.
+        """
+        known = self._known.newest
+        head = self.look()
+        self._known.check_not_older(head, known)
+        self.expect(head, known)
+        return head
+
+    def expect(self, head: Head[M], known: M | None = None) -> None:
+        """Let the next commit expect the newest snapshot of a head that the caller has just read."""
+        if head.manifest is not None:
+            # A snapshot that was committed and is not visible yet comes after what the caller has seen.
+            seen = Head(head.manifest.snapshot_id.encode(), head.manifest)
+            self._refreshed = Refreshed(seen, known)
+
+    @property
+    def refreshed(self) -> Refreshed[M] | None:
+        """What ``refresh`` has read, until a commit has taken it in."""
+        return self._refreshed
 
     def capture(self) -> Head[M]:
         """Return the head that a commit made now would expect. Reads the store only if none is known."""
+        refreshed = self._refreshed
         with self._lock:
-            return self._capture()
+            return self._capture(refreshed)
 
     def known_head(self) -> Head[M]:
         """As ``capture``, but do not wait for a commit of another thread: then it is the head before that."""
@@ -167,19 +221,40 @@ class Committer(Generic[M]):
             return head
         return self.capture()
 
-    def _capture(self) -> Head[M]:
+    def _capture(self, refreshed: Refreshed[M] | None) -> Head[M]:
         head = self._head
-        if head is None or self._recovery.has_changed(head):
-            head = self._recovery.settle_after_grace()
+        if refreshed is not None and refreshed is self._refreshed:
+            self._refreshed = None
+        if refreshed is not None and self._is_newer(refreshed.head, head):
+            self._known.check(*refreshed)
+            head = refreshed.head
+        elif head is None or self._recovery.has_changed(head):
+            head = self._known.settle(self._recovery.settle_after_grace)
         elif head.pending is not None:
             # Our last commit, which could not be published. A commit never builds on an unpublished snapshot.
-            head = self._recovery.published(head.pointer, head.pending)
+            head = self._published(head.pointer, head.pending)
         self._head = self._recovery.publish_owed(head)
         return self._head
 
+    def _is_newer(self, refreshed: Head[M], head: Head[M] | None) -> bool:
+        if head is None or refreshed.id == head.id:
+            return head is None
+        return self._chain.sequence_of(refreshed.parent) > self._chain.sequence_of(head.parent)
+
+    def _published(self, pointer: bytes | None, placed: EncodedManifest[M]) -> Head[M]:
+        """The head at our last commit, published by us or by another writer; no lost history gets it."""
+        if self._chain.pointer() == pointer:
+            return self._recovery.published(pointer, placed)
+        self._known.settle(self._recovery.settle)
+        return head_at(pointer, placed.manifest)
+
     def settle(self) -> Head[M]:
-        """Read the head from the store. If its writer left it unpublished, publish it."""
-        return self._recovery.settle()
+        """Read the head from the store. If its writer left it unpublished, publish it.
+
+        Raises:
+            HistoryLostError: Its history does not contain what this process knows.
+        """
+        return self._known.settle(self._recovery.settle)
 
     # -- committing a draft --------------------------------------------------------------------
 
@@ -189,6 +264,7 @@ class Committer(Generic[M]):
         Raises:
             TransactionClosedError: a snapshot is committed under the id that the caller chose.
         """
+        draft.refreshed = self._refreshed
         draft.key_checked_at = draft.base or self._head or self.capture()
         found = self.find_key(draft.idempotency, draft.key_checked_at) if draft.idempotency else None
         if found is None and not draft.fresh and self._chain.manifest(draft.snapshot_id) is not None:
@@ -270,9 +346,11 @@ class Committer(Generic[M]):
         behind = (is_stale or draft.is_behind) and draft.declared is None
         known = self._head
         if draft.base is None:
-            draft.base = self._capture()
+            draft.base = self._capture(draft.refreshed)
         elif known is None or known.pointer != draft.base.pointer or self._recovery.has_changed(draft.base):
             behind = True
+        if draft.base.id is None and self._known.newest is not None:
+            behind = True  # this is not the first snapshot, although there was none when the base was read
         if draft.idempotency is not None and draft.key_checked_at is not draft.base:
             # Another thread may have committed the key since it was looked up.
             found = self.find_key(draft.idempotency, draft.base)
@@ -289,6 +367,7 @@ class Committer(Generic[M]):
         assert placed is not None, "an attempt declares its draft"
         pointer = draft.snapshot_id.encode()
         self._head = head_at(pointer, draft.base.parent, placed)
+        self._known.advance(placed.manifest)
         try:
             self._publisher.publish(placed)
         except StoreError as error:
@@ -422,11 +501,13 @@ class Committer(Generic[M]):
         """Rebase the draft onto the commits after its base, or return the one of them that is this draft."""
         base = draft.base
         assert base is not None, "a draft has a base before it is tried"
+        known = self._known.newest
         head = self._read_head(draft, tally.seen)
         tally.seen = None
         # With the same pointer and another head, a foreign writer has published its dangling snapshot. It
         # counts as a commit of another writer, unless our own swap may still land on the intent as it is.
         if head.pointer == base.pointer and (head.id == base.id or draft.landed is None):
+            self._check_known(draft, base, head, [], known)
             tally.unmoved += lost
             if tally.unmoved == MAX_UNANSWERED:
                 stuck = StoreError(
@@ -435,21 +516,23 @@ class Committer(Generic[M]):
                 )
                 raise self._undecided(draft, stuck)
             return None
-        own = self._find_own(draft, head)
+        own = self._find_own(draft)
         if own is not None:
             tally.others += self._chain.sequence_of(head.parent) - self._chain.sequence_of(base.parent) - 1
             self._contention.observe(tally.others)
             self._head = head
+            self._known.advance(own)
             self._groups.take_seat(head, own)
             return own
-        later = self._commits_since(draft, base, head)
+        later = self._commits_since(draft, base, head, known)
         settled = self._same_commit(draft, later, head)
         overlap = None if settled is not None else draft.overlap(later)
         if overlap is not None and draft.may_retry and tally.retries < self._retry.count:
             self._runtime.sleep(self._retry.delay(tally.retries, self._runtime.random()))
             tally.retries += 1
+            known = self._known.newest
             head = self._read_head(draft)
-            later = self._commits_since(draft, base, head)
+            later = self._commits_since(draft, base, head, known)
             settled = self._same_commit(draft, later, head)
             overlap = None
         tally.others += len(later)
@@ -525,11 +608,12 @@ class Committer(Generic[M]):
             and (draft.idempotency is None or draft.idempotency != pending.manifest.idempotency)
         )
 
-    def _find_own(self, draft: Draft[M], head: Head[M]) -> M | None:
+    def _find_own(self, draft: Draft[M]) -> M | None:
         """The manifest of this draft, if it was committed by another writer or by a swap without an answer.
 
         The head is published, and the pointer has left the base. So if the draft is in history, its manifest
-        is there, and if it is not, it can no longer get there as declared.
+        is there, and if it is not, it can no longer get there as declared. That the history is still the same
+        one is known when the commits after the base are read.
         """
         if draft.landed is not None:
             return None
@@ -537,23 +621,37 @@ class Committer(Generic[M]):
             own = self._chain.manifest(draft.snapshot_id)
         except LodeError as error:
             raise self._undecided(draft, error) from error
-        draft.landed = own is not None
+        if own is not None:
+            draft.landed = True
         return own
 
-    def _commits_since(self, draft: Draft[M], base: Head[M], head: Head[M]) -> list[CommitSummary]:
+    def _commits_since(
+        self, draft: Draft[M], base: Head[M], head: Head[M], known: M | None
+    ) -> list[CommitSummary]:
         """The commits after the base, newest first."""
         try:
             later = commits_after(base, head.parent, draft, self._chain)
+            if later is None:
+                raise self._known.lost(base.id)
         except LodeError as error:
             raise self._undecided(draft, error) from error
-        if later is not None:
-            return later
-        draft.landed = False
-        self._head = head
-        raise SnapshotConflictError(
-            f"{self._chain.name}: its history does not contain {base.id}, on which this write is based; "
-            "it did not land. Was the dataset replaced?"
-        )
+        self._check_known(draft, base, head, later, known)
+        return later
+
+    def _check_known(
+        self, draft: Draft[M], base: Head[M], head: Head[M], later: list[CommitSummary], known: M | None
+    ) -> None:
+        """Refuse a head that contains the base and not the newest snapshot that this process knew."""
+        if known is None or known.snapshot_id in (base.id, *(commit.snapshot_id for commit in later)):
+            if head.parent is not None:
+                self._known.advance(head.parent)
+            return
+        if later and later[-1].operation == DROP:
+            return  # the caller is told
+        try:
+            self._known.check(head, known)
+        except LodeError as error:
+            raise self._undecided(draft, error) from error
 
     def _undecided(self, draft: Draft[M], error: LodeError) -> LodeError:
         """The error to raise when the store fails.

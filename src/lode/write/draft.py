@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lode.format.group import Follows
     from lode.format.manifest import Removes
     from lode.read.resolve import EncodedManifest, Head
+    from lode.write.known import Refreshed
     from lode.write.uploads import HeldUploads
 
 M = TypeVar("M", bound=AnyManifest)
@@ -73,6 +74,8 @@ class Draft(ABC, Generic[M]):
     is_behind: bool = False
     # Whether the id is known to be unused. False for an id that the caller chose, until it is checked.
     fresh: bool = True
+    # The head that the caller had read with ``latest()`` when this began, if that is newer than the last commit.
+    refreshed: Refreshed[M] | None = None
     # The head that was known when the idempotency key was last looked up.
     key_checked_at: Head[M] | None = None
     # The sequence of the first snapshot of its history.

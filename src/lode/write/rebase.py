@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from lode.errors import LodeError
 from lode.format.manifest import DROP
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
     from lode.read.resolve import Chain, Head
-    from lode.write.draft import Draft
 
 # How many earlier commits a manifest summarizes, and in how much text: two rounds of sixteen writers.
 MAX_RECENT_COMMITS: Final = 32
@@ -34,8 +33,16 @@ UNREAD: Final = "unread"
 M = TypeVar("M", bound=AnyManifest)
 
 
+class Summarizes(Protocol):
+    """What knows which commits a manifest tells about: a draft."""
+
+    def commits_in(self, manifest: Any) -> Iterator[CommitSummary]:
+        """The commit of this manifest and the earlier ones that it summarizes, newest first."""
+        ...
+
+
 def commits_after(
-    base: Head[M], head: M | None, draft: Draft[M], chain: Chain[M]
+    base: Head[M], head: M | None, draft: Summarizes, chain: Chain[M]
 ) -> list[CommitSummary] | None:
     """The commits after ``base`` up to ``head``, newest first; None if ``base`` is not an ancestor.
 
@@ -56,7 +63,7 @@ class _WalkBack(Generic[M]):
     repeats manifests: one that is missing, damaged or of another history is left out.
     """
 
-    def __init__(self, base: Head[M], draft: Draft[M], chain: Chain[M]) -> None:
+    def __init__(self, base: Head[M], draft: Summarizes, chain: Chain[M]) -> None:
         self._base = base.id
         self._lowest = (base.parent.sequence or 0) if base.parent else 0
         self._draft = draft

@@ -42,6 +42,8 @@ class Transaction:
         self._surplus: list[Staged] = []
         self._lock = threading.Lock()
         self._state = "open"
+        # Whether it is staged and committed by one call of the user, which has begun with the first of both.
+        self._is_one_call = False
 
     @property
     def snapshot_id(self) -> str:
@@ -106,6 +108,7 @@ class Transaction:
     def _stage_whole(self, data: Any) -> None:
         """Stage all data of this transaction. Far from the store, small files wait for the commit."""
         self._require("open")
+        self._is_one_call = True
         stager = self.stager
         if not is_nearby(stager.store):
             uploads = self._draft.uploads = self._draft.uploads or HeldUploads(stager.store)
@@ -159,6 +162,9 @@ class Transaction:
             if self._found is None:
                 self._require_one_blob()
             self._state = "committing"
+            if not self._is_one_call:
+                # What ``latest()`` reads while another call stages and commits does not hide its conflicts.
+                self._draft.refreshed = self._committer.refreshed
             self._draft.rebase = rebase
             self._draft.staged = tuple(self._staged.values())
         if self._found is not None:

@@ -15,7 +15,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from lode.errors import InvalidOptionError, StoreError
 from lode.ingest.__main__ import main
-from lode.ingest.api.readiness import MARKER, Lake, Readiness
+from lode.ingest.api.readiness import Readiness
+from lode.ingest.catalog.lake import MARKER, Lake
 from lode.store import Fault, FaultStore, MemoryStore
 from lode.store.wrappers import StoreWrapper
 from lode.testing.plugin import LodeServer
@@ -76,10 +77,38 @@ def test_a_server_is_not_ready_while_its_lake_is_missing(server: LodeServer, tmp
     becomes(lambda: health(server), SERVING)
 
 
-def test_another_lake_at_the_same_address_is_detected(server: LodeServer, tmp_path: Path) -> None:
+def test_another_folder_in_the_place_of_the_lake_is_detected(server: LodeServer, tmp_path: Path) -> None:
     (tmp_path / "lake").rename(tmp_path / "away")
     LodeServer(tmp_path / "lake").stop()
-    becomes(lambda: readyz(server), (503, "another lake is at the address of this server's lake\n"))
+    becomes(lambda: readyz(server), (503, "the lake is missing\n"))
+
+
+def test_another_lake_at_the_same_address_is_detected(tmp_path: Path) -> None:
+    store, other = MemoryStore(), MemoryStore()
+    lake = Lake(store)
+    lake.open(tmp_path / "state")
+    lake.check()
+    Lake(other).open(tmp_path / "other")
+    store.delete(MARKER)
+    assert lake.problem() == "the lake is missing"
+    with pytest.raises(StoreError, match=r"the lake is missing \(memory://\): bring it back"):
+        lake.check()
+    store.put(MARKER, other.get(MARKER))
+    assert lake.problem() == "another lake is at the address of this server's lake"
+    with pytest.raises(StoreError, match="another lake is at the address"):
+        lake.check()
+
+
+def test_a_state_directory_with_streams_does_not_begin_another_lake(tmp_path: Path) -> None:
+    """Its own note of the lake is lost, and the lake is not mounted."""
+    (tmp_path / "streams/s-1").mkdir(parents=True)
+    store = MemoryStore()
+    with pytest.raises(InvalidOptionError, match=r"has write streams, and the lake memory:// has no table"):
+        Lake(store).open(tmp_path)
+    assert list(store.list()) == []
+    store.put("catalog/p/d/dataset.json", b"{}")  # a lake from before there were markers
+    Lake(store).open(tmp_path)
+    assert store.exists(MARKER)
 
 
 def test_watchers_of_grpc_health_are_notified_of_a_missing_lake(server: LodeServer, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ table records the generation of its dataset, and is deleted with it.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 
+T = TypeVar("T")
+
+
 class DatasetInUse(Refused):
     """The dataset still has tables."""
 
@@ -57,6 +60,7 @@ class Catalog:
         location: The location of datasets that are created without one.
         max_age: How many seconds a cached definition is valid; changes by this process are always visible
             at once.
+        confirm: Raises if the store is not that of this lake, before anything counts as missing.
         runtime: Clock, randomness and threads.
     """
 
@@ -66,16 +70,27 @@ class Catalog:
         *,
         location: str = "US",
         max_age: float = 1.0,
+        confirm: Callable[[], None] = lambda: None,
         runtime: Runtime = REAL,
     ) -> None:
         self._store = open_store(store)
         self._location = location
+        self._confirm = confirm
         self._runtime = runtime
         self._datasets: Objects[DatasetDefinition | DeletedDataset] = Objects(
-            self._store, DatasetDefinition | DeletedDataset, max_age=max_age, runtime=runtime
+            self._store,
+            DatasetDefinition | DeletedDataset,
+            confirm=confirm,
+            max_age=max_age,
+            runtime=runtime,
         )
         self._tables: Objects[TableDefinition | DeletedTable] = Objects(
-            self._store, TableDefinition | DeletedTable, check=_check_table, max_age=max_age, runtime=runtime
+            self._store,
+            TableDefinition | DeletedTable,
+            check=_check_table,
+            confirm=confirm,
+            max_age=max_age,
+            runtime=runtime,
         )
 
     @property
@@ -339,7 +354,7 @@ class Catalog:
             for record in self._tables.each(paths)
             if isinstance(record, TableDefinition) and self._holds(dataset, record)
         )
-        return list(islice(found, limit))
+        return self._listed(list(islice(found, limit)))
 
     # -- datasets ------------------------------------------------------------------------------
 
@@ -437,13 +452,19 @@ class Catalog:
         folders = (each for each in found_below if hidden or not each.startswith("_"))
         paths = (f"{prefix}{folder}/dataset.json" for folder in folders)
         found = (each for each in self._datasets.each(paths) if isinstance(each, DatasetDefinition))
-        return list(islice(found, limit))
+        return self._listed(list(islice(found, limit)))
 
     def list_projects(self) -> list[str]:
         """The projects that have, or had, a dataset."""
-        return [unquote(folder) for folder in folders_below(self._store, ROOT) if folder]
+        return self._listed([unquote(folder) for folder in folders_below(self._store, ROOT) if folder])
 
     # -- internals -----------------------------------------------------------------------------
+
+    def _listed(self, found: list[T]) -> list[T]:
+        """What a listing has found. If that is nothing, the lake may only be away."""
+        if not found:
+            self._confirm()
+        return found
 
     def _current(
         self, name: TableName, found: TableDefinition | DeletedTable | None, etag: str | None

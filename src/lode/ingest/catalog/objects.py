@@ -49,6 +49,7 @@ class Objects(Generic[T]):
         store: Where they are; it must support compare-and-swap.
         kind: The type of the records for msgspec; each has a ``format_version``.
         check: Raises for a record that decodes but cannot be used.
+        confirm: Raises if the store is not the one that it should be, before an object counts as missing.
         max_age: How many seconds a cached record is valid.
         runtime: Clock, randomness and threads.
     """
@@ -59,6 +60,7 @@ class Objects(Generic[T]):
         kind: Any,
         *,
         check: Callable[[T], object] = lambda _: None,
+        confirm: Callable[[], None] = lambda: None,
         max_age: float,
         runtime: Runtime,
     ) -> None:
@@ -71,6 +73,7 @@ class Objects(Generic[T]):
         self._swap = store.compare_and_swap
         self._decoder = msgspec.json.Decoder(kind)
         self._check = check
+        self._confirm = confirm
         self._max_age = max_age
         self._runtime = runtime
         self._seen: dict[str, _Seen] = {}
@@ -132,9 +135,13 @@ class Objects(Generic[T]):
         asked = self._runtime.monotonic()
         content = self._get(path)
         if content is None:
-            with self._lock:
-                if self._seen.get(path) is before:
-                    self._seen.pop(path, None)
+            if before is not None:
+                # Records are never removed: a deleted one is a tombstone.
+                raise StoreError(
+                    f"lake {self._store.url}: {path} was there and is missing, so the lake was emptied or is "
+                    "not mounted: bring it back, or start again to use what is there"
+                )
+            self._confirm()
             return None, None
         # The same content keeps its record, and with it the values that are cached on the record.
         unchanged = before is not None and before.content == content

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from lode.errors import LodeError
+from lode.errors import LodeError, StoreError
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.partitioning import TimePartitioning, expired_rows
 from lode.ingest.core.limits import StagedBytes
@@ -30,12 +30,13 @@ from lode.ingest.names import StreamName, TableName, parse_stream
 from lode.ingest.status import Code, Refused, StorageCode, not_found
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
     import pyarrow as pa
 
+    from lode.ingest.catalog.lake import Lake
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.log.stream_log import StreamLog
     from lode.ingest.settings import Settings
@@ -53,13 +54,15 @@ class Engine:
         store: The lake.
         state: A local directory that no other server uses.
         settings: Limits.
+        lake: The identity of the lake, if it is known.
     """
 
-    def __init__(self, store: Store, state: Path, settings: Settings) -> None:
+    def __init__(self, store: Store, state: Path, settings: Settings, lake: Lake | None = None) -> None:
         self.store = store
+        self._confirm: Callable[[], None] = lake.check if lake is not None else lambda: None
         self.settings = settings
         self.metrics = Metrics()
-        self.catalog = Catalog(store, location=settings.location)
+        self.catalog = Catalog(store, location=settings.location, confirm=self._confirm)
         self.staged = StagedBytes(settings.staged_bytes)
         self.quarantine = Quarantine()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lode-ingest")
@@ -171,6 +174,14 @@ class Engine:
         Streams that are done are kept for clients that repeat a request, but no more of them than may be
         open. Streams of deleted tables are removed at once. Returns the number of removed streams.
         """
+        try:
+            self._confirm()
+        except StoreError as error:
+            # Their rows wait for the lake. The time without it does not count.
+            logger.warning("no write stream is removed while the lake is away: %s", error)
+            for stream in self.streams():
+                stream.last_used = time.monotonic()
+            return 0
         dropped = self._drop_orphans()
         limit = time.monotonic() - self.settings.stream_ttl
         by_use = sorted(self.streams(), key=lambda stream: stream.last_used)
@@ -289,6 +300,7 @@ class Engine:
             self._state.checkpoint(definition.dataset_id),
             self.metrics,
             self._catch_up,
+            self._confirm,
         )
 
     def _default(self, definition: TableDefinition) -> Stream:

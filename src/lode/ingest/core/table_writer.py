@@ -20,6 +20,7 @@ from lode.errors import (
     CommitUnknownError,
     CommitUnpublishedError,
     ComponentMismatchError,
+    HistoryLostError,
     LodeError,
     SchemaViolationError,
     SnapshotConflictError,
@@ -120,6 +121,7 @@ class TableWriter:
         metrics: Counts commits.
         on_visible: Called with a stream's id and its number of visible rows when the history of the dataset
             shows more of them than expected.
+        confirm: Raises if the lake is not there, before a table gets its first snapshot.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class TableWriter:
         checkpoint: Path,
         metrics: Metrics,
         on_visible: Callable[[str, int], None],
+        confirm: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = definition.name
         self.generation = definition.generation
@@ -153,6 +156,7 @@ class TableWriter:
         self._store = store
         self._metrics = metrics
         self._on_visible = on_visible
+        self._confirm = confirm
         self._lock = threading.Lock()
         self._opened: tuple[TableDefinition, lode.Dataset] | None = None
         self._is_ready = False
@@ -421,7 +425,10 @@ class TableWriter:
                 # Rows of the default stream have no offsets. Among several servers, a commit of such rows
                 # would come too late for its group if it read the commits of the others first.
                 needed = bool(ranges) or check is not None or self.progress.is_far_behind
-                if transaction.capture() != self.progress.head and needed:
+                base = transaction.capture()
+                if base is None:
+                    self._check_first()
+                if base != self.progress.head and needed:
                     self._report(self.progress.catch_up(dataset))
                 self._check_not_visible(ranges)
                 if check is not None:
@@ -445,6 +452,16 @@ class TableWriter:
                 self._metrics.conflicts.inc(snapshot.commit.rebases)
             self.progress.record(snapshot)
             return snapshot
+
+    def _check_first(self) -> None:
+        """Refuse to begin the history of a table that has one, or of any table while the lake is away."""
+        if self.progress.head is not None:
+            raise HistoryLostError(
+                f"the dataset {self.dataset_id!r} has no snapshots, and had {self.progress.head}: bring the "
+                "lake back, or restart the server to go on with what is there",
+                snapshot_id=self.progress.head,
+            )
+        self._confirm()
 
     def _check_not_visible(self, ranges: Mapping[str, OffsetRange]) -> None:
         changed = {stream for stream, rows in ranges.items() if self.progress.rows(stream) != rows.start}
