@@ -39,6 +39,7 @@ from lode.format.manifest import (
     decode_whole_manifest,
 )
 from lode.format.paths import DefaultLayout, HiveLayout
+from lode.format.pointer import named_in
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.source import get_bounded
 
@@ -206,9 +207,9 @@ class Chain(Generic[M]):
     _lock: Lock = field(default_factory=Lock)
 
     def pointer(self) -> bytes | None:
-        """The pointer's content, trimmed; None if there is no pointer."""
+        """The snapshot that the pointer names, open or closed; None if there is no pointer."""
         try:
-            return get_bounded(self.store, self.paths.pointer, MAX_POINTER_BYTES).strip()
+            return named_in(get_bounded(self.store, self.paths.pointer, MAX_POINTER_BYTES))
         except NotFoundError:
             return None
 

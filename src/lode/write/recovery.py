@@ -6,9 +6,11 @@ dangles: a writer outside this protocol, such as the Go implementation, has cras
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from lode.errors import NotFoundError
+from lode.errors import NotFoundError, StoreError
+from lode.format.pointer import closed_pointer, is_shared
 from lode.read.resolve import UNREAD, AnyManifest, Head, head_at
 from lode.runtime import PARALLEL_SMALL_REQUESTS
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from lode.read.resolve import Chain, EncodedManifest
     from lode.runtime import Runtime
     from lode.write.publish import Publisher
+
+logger = logging.getLogger("lode.commit")
 
 # How long a writer outside this protocol may take from its swap to its manifest before it counts as dead.
 GRACE_SECONDS: Final = 3.0
@@ -56,11 +60,29 @@ class HeadRecovery(Generic[M]):
         )
         pending = head.pending
         if pending is None:
+            if head.parent is not None and head.names_manifest:
+                self.open_pointer(head.parent)
             return head
         if may_owe is not None and not self._publisher.nearby and may_owe(pending):
             return Head(head.pointer, pending.manifest, owed=pending)
         self._publisher.publish(pending)
+        self.open_pointer(pending.manifest)
         return head_at(head.pointer, pending.manifest)
+
+    def open_pointer(self, newest: M) -> None:
+        """Open the pointer at a published snapshot, if it is closed: see ``lode.format.pointer``.
+
+        No commit depends on it: a writer that finds it closed opens it first, and Go gets a conflict.
+        """
+        swapping = self._publisher.swapping
+        if swapping is None or not is_shared(newest.sequence, newest.x):
+            return
+        try:
+            swapping.compare_and_swap(
+                self._chain.paths.pointer, closed_pointer(newest.snapshot_id), newest.snapshot_id.encode()
+            )
+        except StoreError as error:
+            logger.debug("%s: the pointer stays closed: %s", self._chain.name, error)
 
     def publish_owed(self, head: Head[M]) -> Head[M]:
         """The head, published."""
@@ -70,6 +92,7 @@ class HeadRecovery(Generic[M]):
         """The head at a snapshot that the pointer names, which is published if it is not yet."""
         if self._chain.manifest(placed.manifest.snapshot_id) is None:
             self._publisher.publish(placed)
+        self.open_pointer(placed.manifest)
         return head_at(pointer, placed.manifest)
 
     def wait_for_group(self, pointer: bytes | None, size: int, member: str | None = None) -> None:
