@@ -175,8 +175,8 @@ class Dataset:
             primary_key: The columns that identify a row; recorded for tools that merge.
             description: What it is for.
             properties: Any JSON object.
-            shared_with_go: Whether programs of Go may work on it at the same time. Every commit then takes one
-                request more. Parquet has the columns that Go reads correctly, sorted by name.
+            shared_with_go: Whether programs of Go may work on it at the same time. Every commit then takes
+                one request more. Parquet has the columns that Go reads correctly, sorted by name.
             retry: As for ``Dataset``.
             observer: As for ``Dataset``.
             writer: As for ``Dataset``.

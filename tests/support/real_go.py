@@ -66,7 +66,7 @@ def _build(go: str, folder: Path, program: Path) -> None:
 
 
 class GoError(Exception):
-    """An error that Lode for Go returned. ``kind`` is that of the driver: "conflict", "missing", …"""
+    """An error that Lode for Go returned, and its kind as the driver names it."""
 
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message)
@@ -251,9 +251,9 @@ class GoVolume:
 
 
 @contextmanager
-def running() -> Iterator[GoProcess]:
+def running(program: str) -> Iterator[GoProcess]:
     """A driver that runs until the end of the block."""
-    process = subprocess.Popen([str(driver())], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         yield GoProcess(process)
     finally:

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def go_driver() -> None:
+def go_driver() -> str:
     """Build it once. CI has Go; there, its absence is a failure."""
     if real_go.find_go() is None and "CI" not in os.environ:
         pytest.skip(real_go.MISSING)
-    real_go.driver()
+    return str(real_go.driver())
 
 
 @pytest.fixture
-def go(go_driver: None) -> Iterator[real_go.GoProcess]:
+def go(go_driver: str) -> Iterator[real_go.GoProcess]:
     """One process of Go."""
-    with real_go.running() as process:
+    with real_go.running(go_driver) as process:
         yield process

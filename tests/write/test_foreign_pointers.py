@@ -9,9 +9,9 @@ import pytest
 
 import lode
 from lode.format.manifest import expected_pointer
+from lode.read.resolve import GRACE_SECONDS
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
-from lode.write.recovery import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

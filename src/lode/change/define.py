@@ -38,8 +38,8 @@ def create(context: ChangeContext, **described: Any) -> None:
     if definition.shared_with_go and definition.codec == "parquet":
         if schema is None:
             raise InvalidOptionError(
-                f"dataset {handle.id!r} is shared with Go, which finds the columns of Parquet by position: give "
-                "its columns, as schema=…"
+                f"dataset {handle.id!r} is shared with Go, which finds the columns of Parquet by position: "
+                "give its columns, as schema=…"
             )
         schema = go_schema(schema)
     if schema is not None:

@@ -1,8 +1,8 @@
 """The Parquet columns that the Go implementation reads correctly.
 
-Go takes the columns of a file by their position, in the order of their names, as the types that its own program
-declares. It knows eight types, and takes every timestamp for nanoseconds. So files that Go reads have flat columns
-of these types, sorted by name, and no column may come between two others later.
+Go takes the columns of a file by their position, in the order of their names, as the types that its own
+program declares. It knows eight types, and takes every timestamp for nanoseconds. So files that Go reads have
+flat columns of these types, sorted by name, and no column may come between two others later.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def check_go_schema(schema: pa.Schema) -> None:
 def check_go_change(before: pa.Schema, after: pa.Schema) -> None:
     """Refuse a change of columns after which Go would misread files, old or new.
 
-    A column that comes last by name may be added: in files before that its position is empty. A required column may
-    become nullable.
+    A column that comes last by name may be added: in files before that its position is empty. A required
+    column may become nullable.
     """
     if after.names[: len(before.names)] != before.names:
         raise InvalidOptionError(
-            f"the dataset is shared with Go, which finds columns by position: from {', '.join(before.names)} to "
-            f"{', '.join(after.names)} it would misread files; only add columns, with names that sort last"
+            f"the dataset is shared with Go, which finds columns by position: from {', '.join(before.names)} "
+            f"to {', '.join(after.names)} it would misread files; only add columns, with names that sort last"
         )
     check_go_schema(after)
     for field in before:
@@ -70,8 +70,8 @@ def _go_field(field: pa.Field[Any]) -> pa.Field[Any]:
     if kind in _go_types():
         return field
     raise InvalidOptionError(
-        f"column {field.name!r} is {kind}, which Go does not have: a dataset that is shared with Go has int32, "
-        "int64, float32, float64, string, bool, bytes and timestamps in UTC"
+        f"column {field.name!r} is {kind}, which Go does not have: a dataset that is shared with Go has "
+        "int32, int64, float32, float64, string, bool, bytes and timestamps in UTC"
     )
 
 

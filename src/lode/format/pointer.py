@@ -1,8 +1,8 @@
 """The content of a pointer: the id of the newest snapshot, open or closed.
 
-A closed pointer is one that the Go implementation cannot move. Go trims what it reads of a pointer, and its swap
-compares the trimmed text with all bytes. So no swap of Go's succeeds on content that ends with white space. Our
-own stores ignore white space around content, and readers see the same snapshot in both.
+A closed pointer is one that the Go implementation cannot move. Go trims what it reads of a pointer, and its
+swap compares the trimmed text with all bytes. So no swap of Go's succeeds on content that ends with a space.
+Our own stores ignore white space around content, and readers see the same snapshot in both.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# Another text than the id, so that Go never reads an id before its manifest is there: it would remember that, and
-# move the pointer away after it was opened.
+# Another text than the id, so that Go never reads an id before its manifest is there: it would remember that,
+# and move the pointer away after it was opened.
 CLOSED: Final = "~closed"
 # The field of a manifest's extension that says so, in every snapshot after the first that has it.
 SHARED: Final = "shared_with_go"
