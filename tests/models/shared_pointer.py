@@ -1,13 +1,13 @@
 """Explicit-state model of commits that are shared with Go: every interleaving, late swap and crash.
 
-Python writers declare, swap, publish and open, as ``write/commit.py`` does. Go's readers are ``Latest()`` of Go
-Lode 0.9: read the pointer; if its snapshot has no manifest, list, and swap the pointer from what was read to the
-largest id. Go's writer is ``Write`` of a new process: read the pointer, or list; swap; put the manifest. A process
-that crashed is one that never takes another step.
+Python writers declare, swap, publish and open, as ``write/commit.py`` does. Go's readers are ``Latest()`` of
+Lode for Go 0.9: read the pointer; if its snapshot has no manifest, list, and swap the pointer from what was
+read to the largest id. Go's writer is ``Write`` of a new process: read the pointer, or list; swap; put the
+manifest. A process that crashed is one that takes no further step.
 
-The store is a pointer (id, mark), manifests {id: parent}, intents {id: parent} and swaps under way. The mark is
-"open" or "closed". Go reads a closed pointer as a text that is no id, and no swap of Go's succeeds on it. Snapshot 0
-is the published root. Not modelled: groups, partitions, keys, sweep.
+The store is a pointer (id, mark), manifests {id: parent}, intents {id: parent} and swaps under way. The mark
+is "open" or "closed". Go reads a closed pointer as a text that is no id, and no swap of Go's succeeds on it.
+Snapshot 0 is the published root. Not modelled: groups, partitions, keys, sweep.
 """
 
 from __future__ import annotations

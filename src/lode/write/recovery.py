@@ -174,7 +174,7 @@ class HeadRecovery(Generic[M]):
 
 
 def empty_after(parent: M, snapshot_id: str, created_at: str) -> M:
-    """The manifest of a snapshot that adds nothing, as Go would write it: without a sequence and extension."""
+    """The manifest of a snapshot that adds nothing, as Go would write it: no sequence, no extension."""
     fields: dict[str, Any] = {
         "snapshot_id": snapshot_id,
         "parent_snapshot_id": parent.snapshot_id,
