@@ -43,7 +43,7 @@ def check_go_change(before: pa.Schema, after: pa.Schema) -> None:
     A column that comes last by name may be added: in files before that its position is empty. A required
     column may become nullable.
     """
-    if after.names[: len(before.names)] != before.names:
+    if after.names[: len(before.names)] != before.names or go_schema(after).names != after.names:
         raise InvalidOptionError(
             f"the dataset is shared with Go, which finds columns by position: from {', '.join(before.names)} "
             f"to {', '.join(after.names)} it would misread files; only add columns, with names that sort last"
