@@ -48,13 +48,15 @@ def driver() -> Path:
 
 def _build(go: str, folder: Path, program: Path) -> None:
     unfinished = folder / "unfinished"
-    # What Go downloads stays in the project, unless the caller keeps it elsewhere.
+    # What Go downloads and notes stays in the project, unless the caller keeps it elsewhere.
     caches = {"GOMODCACHE": str(folder / "modules"), "GOCACHE": str(folder / "cache")}
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    settings = {"GOENV": os.environ.get("GOENV", str(home / "go/env")), "XDG_CONFIG_HOME": str(folder)}
     flags = ["-mod=readonly", "-modcacherw", "-trimpath", "-buildvcs=false"]
     built = subprocess.run(
         [go, "build", *flags, "-o", str(unfinished), "."],
         cwd=SOURCES,
-        env={**caches, **os.environ, "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0"},
+        env={**caches, **os.environ, **settings, "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0"},
         capture_output=True,
         text=True,
         timeout=BUILD_SECONDS,

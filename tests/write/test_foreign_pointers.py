@@ -10,7 +10,7 @@ import pytest
 
 import lode
 from lode.format.manifest import expected_pointer
-from lode.read.resolve import GRACE_SECONDS
+from lode.read.resolve import GRACE_SECONDS, dataset_chain
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
 
@@ -194,16 +194,19 @@ def test_the_snapshot_after_a_dangling_pointer_records_nothing_again(kind: Kind)
 
 
 class ListedSlowly(MemoryStore):
-    """A store on which something happens after a listing has passed the first snapshots."""
+    """A store on which something happens while the snapshots are listed, after the first object of them."""
 
     then: Callable[[], object] | None = None
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         for entry in super().list(prefix, after=after):
             yield entry
-            happens, self.then = self.then, None
+            happens = self.then if prefix.endswith("/snapshots/") else None
             if happens is not None:
+                self.then = None
                 happens()
+                yield from super().list(prefix, after=entry.path)
+                return
 
 
 def test_a_foreign_writer_that_goes_on_during_a_listing_is_followed_and_is_no_fork() -> None:
@@ -224,4 +227,4 @@ def test_a_foreign_writer_that_goes_on_during_a_listing_is_followed_and_is_no_fo
 
     store.compare_and_swap("datasets/x/latest", first.id.encode(), b"0000000000000000001")
     store.then = go_on
-    assert lode.Dataset("x", store).latest().id == "9999999999999999999"
+    assert dataset_chain(store, "x", lode.DefaultLayout()).resolve().id == "9999999999999999999"
