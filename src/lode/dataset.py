@@ -151,6 +151,7 @@ class Dataset:
         primary_key: Sequence[str] = (),
         description: str | None = None,
         properties: dict[str, Any] | None = None,
+        shared_with_go: bool = False,
         retry: Retry | None = None,
         observer: Callable[[str, CommitReport], None] | None = None,
         writer: str | None = None,
@@ -174,6 +175,8 @@ class Dataset:
             primary_key: The columns that identify a row; recorded for tools that merge.
             description: What it is for.
             properties: Any JSON object.
+            shared_with_go: Whether programs of Go may work on it at the same time. Every commit then takes
+                one request more. Parquet has the columns that Go reads correctly, sorted by name.
             retry: As for ``Dataset``.
             observer: As for ``Dataset``.
             writer: As for ``Dataset``.
@@ -213,6 +216,7 @@ class Dataset:
             primary_key=tuple(primary_key),
             description=description,
             properties=check_metadata(properties, "properties"),
+            shared_with_go=shared_with_go,
         )
         return made
 
@@ -414,6 +418,7 @@ class Dataset:
         relax: Iterable[str] = (),
         rename: Mapping[str, str] | None = None,
         drop: Iterable[str] = (),
+        shared_with_go: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> Snapshot:
         """Change the columns, as one snapshot without rows. No file is rewritten.
@@ -424,6 +429,7 @@ class Dataset:
             relax: Required columns that may be null from now on.
             rename: Columns and their new names.
             drop: Columns that readers no longer see.
+            shared_with_go: Whether programs of Go work on it from now on, as for ``create``.
             metadata: Any JSON object; None means an empty one.
 
         Returns:
@@ -435,7 +441,14 @@ class Dataset:
             SnapshotConflictError: Another writer changed the columns first, and both do not go together.
         """
         return evolve(
-            self._changes, add=add, widen=widen, relax=relax, rename=rename, drop=drop, metadata=metadata
+            self._changes,
+            add=add,
+            widen=widen,
+            relax=relax,
+            rename=rename,
+            drop=drop,
+            shared_with_go=shared_with_go,
+            metadata=metadata,
         )
 
     # -- changing ------------------------------------------------------------------------------

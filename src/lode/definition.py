@@ -67,6 +67,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     description: str | None = None
     properties: dict[str, Any] = {}
     features: tuple[str, ...] = ()
+    shared_with_go: bool = False
 
     @cached_property
     def data(self) -> bytes:

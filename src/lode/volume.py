@@ -80,6 +80,8 @@ class Volume:
         retry: Accepted for symmetry with datasets; disjoint commits merge without it.
         observer: Called with (snapshot id, report) after each commit.
         writer: Name recorded in every snapshot this object commits. Default: ``$LODE_WRITER``.
+        shared_with_go: Whether programs of Go may work on it at the same time. It stays so after the first
+            commit that says it.
         store_options: Options of the store, if it is given as a URL or a path; as for ``open_store``.
         runtime: Clock, chance and threads, for simulations.
     """
@@ -94,6 +96,7 @@ class Volume:
         retry: Retry | None = None,
         observer: Callable[[str, CommitReport], None] | None = None,
         writer: str | None = None,
+        shared_with_go: bool = False,
         store_options: Mapping[str, Any] | None = None,
         runtime: Runtime = REAL,
     ) -> None:
@@ -105,6 +108,7 @@ class Volume:
         self._checksum = checksum_of(checksum)
         self._retry = check_retry(retry)
         self._writer = check_writer(writer)
+        self._shared = shared_with_go
         self._runtime = runtime
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
         self._chain = _VolumeChain(self._store, id)
@@ -198,6 +202,7 @@ class Volume:
             now_ns=self._runtime.now_ns,
             swept=self._swept,
             creates=self._committer.capture().manifest is None,
+            shared=self._shared,
         )
         committed = self._committer.commit(draft)
         self._chain.keep(committed.manifest)

@@ -1,4 +1,7 @@
-"""Lakes as the Go implementation writes them, for cases that the golden lakes do not have."""
+"""A model of Lode for Go, for moments at which the real one cannot be stopped.
+
+``with_go/test_model.py`` compares it with the real one.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,14 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from lode.errors import NotFoundError, SnapshotConflictError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from lode.testing.actor import Actor
+    from lode.testing.sim import SwapStore
 
 
 def sprint(value: Any) -> str:
@@ -75,7 +83,7 @@ def write(
     dataset: str = "events",
     upto: str = "manifest",
 ) -> None:
-    """A JSONL snapshot as Go writes it: files, then the pointer, then the manifest copies, then the manifest.
+    """A JSONL snapshot as Go writes it: files, then the pointer, then the manifest, then its copies.
 
     Args:
         root: The lake.
@@ -104,6 +112,23 @@ def write(
     (home / "latest").write_text(snapshot_id)
     if upto == "pointer":
         return
+    count = sum(map(len, groups.values()))
+    data = _manifest(dataset, snapshot_id, parent, files, count, "hive" if keys else "noop")
+    copies = [home / "partitions" / name / "segments" for name in groups] if keys else []
+    for folder in [home / ("segments" if keys else "snapshots"), *copies]:
+        (folder / snapshot_id).mkdir(parents=True, exist_ok=True)
+        (folder / snapshot_id / "manifest.json").write_bytes(data)
+
+
+def _manifest(
+    dataset: str,
+    snapshot_id: str,
+    parent: str | None,
+    files: list[dict[str, Any]],
+    rows: int,
+    partitioner: str = "noop",
+    codec: str = "jsonl",
+) -> bytes:
     manifest: dict[str, Any] = {
         "schema_name": "lode-manifest",
         "format_version": "1.0.0",
@@ -114,38 +139,61 @@ def write(
         # A slice that nothing was appended to is nil, which Go encodes as null.
         "files": files or None,
         **({"parent_snapshot_id": parent} if parent else {}),
-        "row_count": sum(map(len, groups.values())),
-        "codec": "jsonl",
+        "row_count": rows,
+        **({"codec": codec} if codec else {}),
         "compressor": "noop",
-        "partitioner": "hive" if keys else "noop",
+        "partitioner": partitioner,
     }
-    data = json.dumps(manifest, indent=2).encode()
-    copies = [home / "partitions" / name / "segments" for name in groups] if keys else []
-    for folder in [*copies, home / ("segments" if keys else "snapshots")]:
-        (folder / snapshot_id).mkdir(parents=True, exist_ok=True)
-        (folder / snapshot_id / "manifest.json").write_bytes(data)
+    return json.dumps(manifest, indent=2).encode()
 
 
-def snapshots(root: Path, *, hive: bool = False, dataset: str = "events") -> list[str]:
-    """The snapshots that Go finds, by its rule of what a manifest is, in the order of their times."""
-    home = root / "datasets" / dataset
-    found: dict[str, str] = {}
-    for path in sorted((home if hive else home / "snapshots").rglob("manifest.json")):
-        parts = path.relative_to(root).parts
-        if hive:
-            place = next((at for at in range(2, len(parts) - 2) if parts[at] == "segments"), None)
-            matches = place is not None and parts[place + 2] == "manifest.json"
-            snapshot_id = parts[place + 1] if place is not None else ""
-        else:
-            matches, snapshot_id = len(parts) == 5, parts[3]
-        if matches:
-            found.setdefault(snapshot_id, json.loads(path.read_bytes())["created_at"])
-    return sorted(found, key=lambda snapshot_id: (found[snapshot_id], snapshot_id))
+def latest(store: SwapStore, dataset: str = "events") -> str | None:
+    """``Latest()`` on a dataset with the default layout. It repairs the pointer; None if there is nothing."""
+    pointer = _pointer(store, dataset)
+    named = (pointer or b"").strip().decode()
+    if named and store.exists(_path(dataset, named)):
+        return named
+    largest = _largest(store, dataset)
+    if largest is not None:
+        _swap(store, dataset, pointer, largest)
+    return largest
 
 
-def read(root: Path, snapshot_id: str, *, hive: bool = False, dataset: str = "events") -> list[Any]:
-    """The rows of one snapshot, file by file as its manifest has them."""
-    home = root / "datasets" / dataset / ("segments" if hive else "snapshots")
-    manifest = json.loads((home / snapshot_id / "manifest.json").read_bytes())
-    lines = [line for file in manifest["files"] for line in (root / file["path"]).read_text().splitlines()]
-    return list(map(json.loads, lines))
+def writer(snapshot_id: str, dataset: str = "events", *, codec: str = "jsonl") -> Actor:
+    """An actor: ``Write`` of no rows, by a new process, on a dataset with the default layout."""
+
+    def write(store: SwapStore) -> str:
+        pointer = _pointer(store, dataset)
+        named = (pointer or b"").strip().decode()
+        known = named and store.exists(_path(dataset, named))
+        parent = named if known else _largest(store, dataset)
+        if not _swap(store, dataset, pointer, snapshot_id):
+            raise SnapshotConflictError(f"the pointer is no longer {pointer!r}")
+        store.put(_path(dataset, snapshot_id), _manifest(dataset, snapshot_id, parent, [], 0, codec=codec))
+        return snapshot_id
+
+    return write
+
+
+def _path(dataset: str, snapshot_id: str) -> str:
+    return f"datasets/{dataset}/snapshots/{snapshot_id}/manifest.json"
+
+
+def _pointer(store: SwapStore, dataset: str) -> bytes | None:
+    try:
+        return store.get(f"datasets/{dataset}/latest")
+    except NotFoundError:
+        return None
+
+
+def _largest(store: SwapStore, dataset: str) -> str | None:
+    """The largest id of all manifests that a listing shows."""
+    paths = [entry.path for entry in store.list(f"datasets/{dataset}/snapshots/")]
+    return max((path.split("/")[3] for path in paths if path.endswith("/manifest.json")), default=None)
+
+
+def _swap(store: SwapStore, dataset: str, pointer: bytes | None, snapshot_id: str) -> bool:
+    """Go expects what it has read without the white space around it, and compares that with all bytes."""
+    if pointer is not None and pointer != pointer.strip():
+        return False
+    return store.compare_and_swap(f"datasets/{dataset}/latest", pointer, snapshot_id.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,14 @@ import pytest
 
 import lode
 from lode.format.manifest import expected_pointer
+from lode.read.resolve import GRACE_SECONDS, dataset_chain
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
-from lode.write.recovery import GRACE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from lode.store.protocol import ObjectInfo
 
 FOREIGN = "1234567890123456789"
 START = datetime(2026, 11, 16, tzinfo=UTC)
@@ -188,3 +191,40 @@ def test_the_snapshot_after_a_dangling_pointer_records_nothing_again(kind: Kind)
     kind.point(FOREIGN)
     kind.write(1)
     assert "expected" not in (intent_of(kind, kind.write(2)).x or {})
+
+
+class ListedSlowly(MemoryStore):
+    """A store on which something happens while the snapshots are listed, after the first object of them."""
+
+    then: Callable[[], object] | None = None
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        for entry in super().list(prefix, after=after):
+            yield entry
+            happens = self.then if prefix.endswith("/snapshots/") else None
+            if happens is not None:
+                self.then = None
+                happens()
+                yield from super().list(prefix, after=entry.path)
+                return
+
+
+def test_a_foreign_writer_that_goes_on_during_a_listing_is_followed_and_is_no_fork() -> None:
+    store = ListedSlowly()
+    first = lode.Dataset("x", store).write(b"x")
+    stored = json.loads(store.get(f"datasets/x/snapshots/{first.id}/manifest.json"))
+    del stored["sequence"], stored["x"]
+
+    def publish(snapshot_id: str, parent: str) -> None:
+        manifest = stored | {"snapshot_id": snapshot_id, "parent_snapshot_id": parent}
+        store.put(f"datasets/x/snapshots/{snapshot_id}/manifest.json", json.dumps(manifest).encode())
+
+    def go_on() -> None:
+        # The first of both is in a part of the listing that has passed.
+        publish("0000000000000000001", first.id)
+        publish("9999999999999999999", "0000000000000000001")
+        store.compare_and_swap("datasets/x/latest", b"0000000000000000001", b"9999999999999999999")
+
+    store.compare_and_swap("datasets/x/latest", first.id.encode(), b"0000000000000000001")
+    store.then = go_on
+    assert dataset_chain(store, "x", lode.DefaultLayout()).resolve().id == "9999999999999999999"

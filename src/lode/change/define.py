@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lode.codec.go_profile import check_go_schema, go_schema
 from lode.definition import check_names, check_storable
-from lode.errors import DatasetExistsError, SnapshotConflictError
+from lode.errors import DatasetExistsError, InvalidOptionError, SnapshotConflictError
 from lode.evolution import column_names
 from lode.evolution import evolve as evolved
 from lode.format.manifest import check_metadata
@@ -33,8 +34,16 @@ def create(context: ChangeContext, **described: Any) -> None:
     handle = context.handle
     found, base = handle.find_to_write()
     definition = msgspec.structs.replace(handle.given.definition(), **described)
-    if handle.given.schema is not None:
-        definition = definition.with_schema(handle.given.schema)
+    schema = handle.given.schema
+    if definition.shared_with_go and definition.codec == "parquet":
+        if schema is None:
+            raise InvalidOptionError(
+                f"dataset {handle.id!r} is shared with Go, which finds the columns of Parquet by position: "
+                "give its columns, as schema=…"
+            )
+        schema = go_schema(schema)
+    if schema is not None:
+        definition = definition.with_schema(schema)
     for what, names in (
         ("partition_by", definition.keys),
         ("sort_by", definition.sort_by),
@@ -60,6 +69,13 @@ def create(context: ChangeContext, **described: Any) -> None:
     )
 
 
+def _shared(definition: Definition) -> Definition:
+    """The definition of a dataset that exists, shared with Go."""
+    if definition.codec == "parquet" and definition.schema is not None:
+        check_go_schema(definition.schema)
+    return msgspec.structs.replace(definition, shared_with_go=True)
+
+
 def evolve(
     context: ChangeContext,
     *,
@@ -68,6 +84,7 @@ def evolve(
     relax: Iterable[str],
     rename: Mapping[str, str] | None,
     drop: Iterable[str],
+    shared_with_go: bool,
     metadata: dict[str, Any] | None,
 ) -> Snapshot:
     """Change the columns. See ``Dataset.evolve``."""
@@ -75,6 +92,10 @@ def evolve(
     relaxed, dropped = column_names("relax", relax), column_names("drop", drop)
 
     def change(definition: Definition) -> Definition:
+        if shared_with_go and not definition.shared_with_go:
+            definition = _shared(definition)
+            if not (add or widen or relaxed or rename or dropped):
+                return definition
         return evolved(definition, add=add, widen=widen, relax=relaxed, rename=rename, drop=dropped)
 
     handle = context.handle

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import InvalidOptionError, InvalidPathError
+from lode.format.pointer import CLOSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,11 +39,17 @@ _ID: Final = re.compile(r"[^/\\\x00-\x1f\x7f]+")
 
 
 _GENERATED: Final = re.compile(r"[0-9]{19}-[0-9a-f]{16}(?:-drop)?")
+_OF_GO: Final = re.compile(r"[0-9]{18,20}")
 
 
 def is_generated(id: str) -> bool:
     """Whether an id is one that ``SnapshotIds`` makes, which is never made again."""
     return _GENERATED.fullmatch(id) is not None
+
+
+def is_of_go(id: str) -> bool:
+    """Whether an id is one that the Go implementation makes: nanoseconds since 1970."""
+    return _OF_GO.fullmatch(id) is not None
 
 
 class SnapshotIds:
@@ -113,6 +120,8 @@ def check_new_id(id: str, *, kind: str) -> str:
             f"{kind} id {id!r} is named like a temporary or lock file: choose one that does not start with "
             "'.lode-' and does not end with '.lock'"
         )
+    if kind == "snapshot" and id.endswith(CLOSED):
+        raise InvalidPathError(f"{kind} id {id!r} ends like a closed pointer: leave {CLOSED!r} out")
     if id != id.strip() or id.endswith("."):
         # A pointer is read without the white space around it, and Azure and Windows drop a dot at the end.
         raise InvalidPathError(

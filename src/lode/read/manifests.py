@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from lode.errors import DataError, ManifestInvalidError, NotFoundError
 from lode.format.manifest import MAX_MANIFEST_BYTES
+from lode.format.pointer import named_in
 from lode.read.resolve import MAX_POINTER_BYTES
 from lode.read.source import get_bounded
 from lode.runtime import one_by_one
@@ -26,12 +27,12 @@ MAX_BATCH: Final = 256
 
 
 def read_pointer(store: Store, paths: ChainPaths) -> bytes | None:
-    """Return the pointer's content, trimmed, whatever it is; None if there is no pointer.
+    """Return what the pointer names, whatever it is; None if there is no pointer.
 
     Of one that is too long to be a pointer, only as much as shows that.
     """
     try:
-        return store.get_range(paths.pointer, 0, MAX_POINTER_BYTES + 1).strip()
+        return named_in(store.get_range(paths.pointer, 0, MAX_POINTER_BYTES + 1))
     except NotFoundError:
         return None
 

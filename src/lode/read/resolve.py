@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum
 from hashlib import sha256
 from itertools import pairwise
@@ -42,6 +43,7 @@ from lode.format.manifest import (
     encode_manifest,
 )
 from lode.format.paths import DefaultLayout, HiveLayout
+from lode.format.pointer import named_in
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.source import get_bounded
 
@@ -62,6 +64,10 @@ MAX_POINTER_BYTES: Final = 4096
 # How many ignored objects of one history are reported.
 MAX_REPORTS: Final = 1000
 GUIDE: Final = "docs/guides/recovering.md"
+# How long a writer outside this protocol may take from its swap to its manifest before it counts as dead.
+GRACE_SECONDS: Final = 3.0
+# How often a reader looks for the head beside a writer outside this protocol that is faster than its listing.
+MAX_LOOKS: Final = 1000
 
 logger = logging.getLogger("lode.history")
 
@@ -205,6 +211,17 @@ def decode_intent(data: bytes, path: str, decode: Callable[[bytes, str], M]) -> 
     return EncodedManifest(decode(own, path), own, before)
 
 
+def is_cut_off(data: bytes) -> bool:
+    """Whether a JSON document ends too early."""
+    try:
+        msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        return "truncated" in str(error)
+    except (UnicodeDecodeError, RecursionError):
+        pass
+    return False
+
+
 def begins_with(manifest: AnyManifest) -> bool:
     """Whether history begins with this snapshot, although it has a parent: that is a drop."""
     return manifest.begins > 1 and manifest.sequence == manifest.begins
@@ -240,9 +257,9 @@ class Chain(Generic[M]):
     _lock: Lock = field(default_factory=Lock)
 
     def pointer(self) -> bytes | None:
-        """The pointer's content, trimmed; None if there is no pointer."""
+        """The snapshot that the pointer names, open or closed; None if there is no pointer."""
         try:
-            return get_bounded(self.store, self.paths.pointer, MAX_POINTER_BYTES).strip()
+            return named_in(get_bounded(self.store, self.paths.pointer, MAX_POINTER_BYTES))
         except NotFoundError:
             return None
 
@@ -279,9 +296,28 @@ class Chain(Generic[M]):
             data = get_bounded(self.store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
             return None
-        manifest = self.checked(data, path, snapshot_id)
+        try:
+            manifest = self.checked(data, path, snapshot_id)
+        except ManifestInvalidError:
+            if is_cut_off(data) and self._is_being_written(snapshot_id):
+                return None
+            raise
         self.remember(snapshot_id, data)
         return EncodedManifest(manifest, data)
+
+    def _is_being_written(self, snapshot_id: str) -> bool:
+        """Whether a manifest that is cut off was begun just now by a writer outside this protocol.
+
+        Go's put on a disk is not atomic: for a moment the file is there and its content is not. Our own
+        snapshots have an intent beside them and are whole at once, so one that is cut off is damaged.
+        """
+        if self.store.exists(self.paths.intent(snapshot_id)):
+            return False
+        try:
+            begun = self.store.head(self.paths.manifest(snapshot_id)).modified
+        except NotFoundError:
+            return True
+        return (datetime.now(UTC) - begun).total_seconds() < GRACE_SECONDS
 
     def checked(self, data: bytes, origin: str, snapshot_id: str | None = None) -> M:
         """Decode a manifest, and refuse one of another snapshot or of another dataset or volume."""
@@ -432,7 +468,7 @@ class Chain(Generic[M]):
             wait_for_group: Called once if the pointer names an unpublished group, with the pointer and about
                 how many members the group has.
         """
-        while True:
+        for remaining in reversed(range(MAX_LOOKS)):
             if isinstance(pointer, _Unread):
                 pointer = self.pointer()
             if pointer is None:
@@ -454,10 +490,31 @@ class Chain(Generic[M]):
                 return head_at(pointer, self._before(intent, parent) if parent else None, intent)
             self._refuse_other_layout(snapshot_id)
             # Neither: a foreign writer died here, or its manifest came just now, or the pointer moved on.
-            again = self.pointer()
-            if again == pointer and self.manifest(snapshot_id) is None:
-                return head_at(pointer, self._head_without_pointer())
-            pointer = again
+            if self._is_still_at(pointer, snapshot_id):
+                found = self._head_beside(pointer, snapshot_id, last=not remaining)
+                if found is not None:
+                    return found
+            pointer = self.pointer()
+        raise NotFoundError(
+            f"{self.name} in {self.store.url} changed {MAX_LOOKS} times while its head was read: try again"
+        )
+
+    def _is_still_at(self, pointer: bytes, snapshot_id: str) -> bool:
+        return self.pointer() == pointer and self.manifest(snapshot_id) is None
+
+    def _head_beside(self, pointer: bytes, snapshot_id: str, *, last: bool) -> Head[M] | None:
+        """The head by parent links, beside a pointer without a manifest; None if that was not its end.
+
+        A listing is not atomic. If the foreign writer goes on meanwhile, the manifests that were found need
+        not form a line, and none of them need be the newest.
+        """
+        try:
+            newest = self._head_without_pointer()
+        except (HistoryForkedError, ManifestInvalidError):
+            if last or self._is_still_at(pointer, snapshot_id):
+                raise
+            return None
+        return head_at(pointer, newest) if last or self._is_still_at(pointer, snapshot_id) else None
 
     def _before(self, intent: EncodedManifest[M], parent: str) -> M:
         """The parent of an unpublished snapshot. Only a copy has the pointer before the parent is there."""

@@ -15,6 +15,7 @@ from lode.errors import CommitError, NoSnapshotsError, NotFoundError, SnapshotCo
 from lode.format.group import decode_group
 from lode.format.manifest import Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, HiveLayout, Layout
+from lode.format.pointer import named_in
 from lode.runtime import Runtime, one_by_one
 from lode.testing.sim import SimStore
 from lode.upkeep.sweep import sweep
@@ -274,7 +275,7 @@ class Holds:
 def unpublished_group(store: Contents, layout: Layout) -> set[str]:
     """The members of the group that the pointer names, while its leader is not published."""
     paths = layout.chain(DATASET)
-    leader = store.get(paths.pointer, b"").decode()
+    leader = named_in(store.get(paths.pointer, b"")).decode()
     intent = store.get(paths.intent(leader), b"")
     if paths.manifest(leader) in store or b'"group"' not in intent:
         return set()

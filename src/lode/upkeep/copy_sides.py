@@ -52,6 +52,7 @@ _KNOWN_EXTENSION: Final = frozenset(
         "removed",
         "removes",
         "restores",
+        "shared_with_go",
         "surplus",
         "swept",
         "writer",

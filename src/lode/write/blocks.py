@@ -15,6 +15,7 @@ from lode.errors import (
     OverlappingBlocksError,
 )
 from lode.format.manifest import DROP, FORMAT_VERSION
+from lode.format.pointer import SHARED
 from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest, blocks_root
 from lode.store.protocol import byte_view
 from lode.write.draft import CommitSummary, Draft, behind, dropped, moment_after
@@ -81,6 +82,8 @@ class VolumeDraft(Draft[VolumeManifest]):
     # Whether the volume is dropped, and whether this may be its first snapshot.
     drops: bool = field(kw_only=True, default=False)
     creates: bool = field(kw_only=True, default=False)
+    # Whether programs of Go may work on the volume.
+    shared: bool = field(kw_only=True, default=False)
     folded: frozenset[str] = field(kw_only=True, default=frozenset())
 
     def place_on(self, parent: VolumeManifest | None, sequence: int) -> VolumeManifest:
@@ -110,6 +113,8 @@ class VolumeDraft(Draft[VolumeManifest]):
 
     def _extension(self, lists: Sequence[str]) -> dict[str, Any]:
         found = self.origin()
+        if self.shared:
+            found[SHARED] = True
         if self.drops:
             found["operation"] = DROP
         kept = [digest for digest in lists if digest not in self.folded and digest != self.condemned]

@@ -29,6 +29,7 @@ from lode.errors import (
     TransactionClosedError,
 )
 from lode.format.manifest import DROP, MAX_MANIFEST_BYTES
+from lode.format.pointer import closed_pointer, is_shared
 from lode.read.history import walk_back
 from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head, Named, head_at
 from lode.read.source import get_bounded
@@ -376,6 +377,7 @@ class Committer(Generic[M]):
                 f"be written ({error}); do not write it again, the next commit publishes it",
                 snapshot_id=draft.snapshot_id,
             ) from error
+        self._recovery.open_pointer(placed.manifest)
         self._head = head_at(pointer, placed.manifest)
         for member in placed.before:
             self._summarize(member.manifest)
@@ -404,7 +406,8 @@ class Committer(Generic[M]):
             if is_crowd and self._can_wait(draft) and not self._lead(draft, base, tally):
                 return False
         try:
-            outcome = self._swap(base.pointer, draft.snapshot_id)
+            assert draft.declared is not None, "a draft is declared before it is swapped in"
+            outcome = self._swap(base.pointer, draft.declared.manifest)
         except StoreError as error:
             raise self._undecided(draft, error) from error
         if outcome is Swap.WON:
@@ -565,13 +568,16 @@ class Committer(Generic[M]):
             return self._named.sha256
         return base.owed.sha256 if base.owed is not None else self._chain.sha256_of(base.id)
 
-    def _swap(self, expected: bytes | None, snapshot_id: str) -> Swap:
-        """Move the pointer."""
+    def _swap(self, expected: bytes | None, manifest: M) -> Swap:
+        """Move the pointer. Where Go may work it is closed until the manifest is published."""
         pointer = self._chain.paths.pointer
+        snapshot_id = manifest.snapshot_id
         try:
             swapping = self._publisher.swapping
             if swapping is not None:
-                swapped = swapping.compare_and_swap(pointer, expected, snapshot_id.encode())
+                shared = is_shared(manifest.sequence, manifest.x)
+                content = closed_pointer(snapshot_id) if shared else snapshot_id.encode()
+                swapped = swapping.compare_and_swap(pointer, expected, content)
                 return Swap.WON if swapped else Swap.LOST
             # A store without compare-and-swap has one writer at a time. Its users guarantee that.
             if self._chain.pointer() != expected:
@@ -712,7 +718,7 @@ class Committer(Generic[M]):
         self._publisher.sync(placed.manifest.parent_snapshot_id if expected is not None else None)
         self.declare(placed)
         for _ in range(MAX_UNANSWERED):
-            if self._swap(expected, snapshot_id) is Swap.WON:
+            if self._swap(expected, placed.manifest) is Swap.WON:
                 return True
             pointer = self._chain.pointer()
             if pointer != expected:
@@ -725,6 +731,7 @@ class Committer(Generic[M]):
     def publish(self, placed: EncodedManifest[M]) -> None:
         """Publish a snapshot that was claimed, or an ancestor of one."""
         self._publisher.publish(placed)
+        self._recovery.open_pointer(placed.manifest)
 
     # -- results -------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from lode.codec.arrow_json import schema_from_bytes
 from lode.codec.components import codec_named
+from lode.codec.go_profile import check_go_change, check_go_schema
 from lode.codec.protocol import takes_any_record
 from lode.errors import (
     ComponentMismatchError,
@@ -22,6 +23,7 @@ from lode.errors import (
 )
 from lode.evolution import adopt, check_schema
 from lode.format.manifest import COMPACT, DROP, FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
+from lode.format.pointer import SHARED, is_shared
 from lode.lazy import pa
 from lode.times import rfc3339_to_ns
 from lode.write.draft import CommitSummary, Draft, behind, dropped, moment_after
@@ -132,6 +134,8 @@ class DatasetDraft(Draft[Manifest]):
             if before.columns is None and (parent is None or not takes_any_record(codec_named(before.codec))):
                 before = adopt(before, columns)
         after = self._evolved(before)
+        if after.shared_with_go or (parent is not None and is_shared(parent.sequence, parent.x)):
+            _check_for_go(before, after)
         if columns is not None:
             check_schema(after, columns, self.stager.dataset_id)
         for part in self.staged:
@@ -210,6 +214,8 @@ class DatasetDraft(Draft[Manifest]):
 
     def _extension(self, parent: Manifest | None, definition: Definition) -> dict[str, Any]:
         found: dict[str, Any] = {"definition": definition.digest, **self.origin()}
+        if definition.shared_with_go:
+            found[SHARED] = True
         if self.operation is not None:
             found["operation"] = self.operation
         if self.removal is not None:
@@ -344,6 +350,16 @@ def _check_above(floor: int, removal: Removal) -> None:
         raise SnapshotExpiredError(
             f"snapshot {removal.restores} is expired: history can be read from number {floor} on"
         )
+
+
+def _check_for_go(before: Definition, after: Definition) -> None:
+    """Refuse columns of Parquet files that Go, which finds them by position, would misread."""
+    if after.codec != "parquet" or after.schema is None or after.columns == before.columns:
+        return
+    if before.schema is None:
+        check_go_schema(after.schema)
+    else:
+        check_go_change(before.schema, after.schema)
 
 
 def _removal_fields(removal: Removal) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from lode.errors import DatasetDroppedError
+from lode.format.pointer import SHARED, is_shared
 from lode.read.resolve import AnyManifest
 from lode.times import ns_to_rfc3339, rfc3339_to_ns
 
@@ -103,6 +104,9 @@ class Draft(ABC, Generic[M]):
             found["crowd"] = self.crowd
         if self.begins > 1:
             found["begins"] = self.begins
+        parent = self.base.parent if self.base is not None else None
+        if parent is not None and is_shared(parent.sequence, parent.x):
+            found[SHARED] = True
         if self.base is not None and not self.base.names_manifest:
             # A dangling or lost pointer: sweep must know which value the swap of this intent expects.
             found["expected"] = (self.base.pointer or b"").decode("utf-8", "replace")

@@ -6,11 +6,18 @@ dangles: a writer outside this protocol, such as the Go implementation, has cras
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+import logging
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from lode.errors import NotFoundError
-from lode.read.resolve import UNREAD, AnyManifest, Head, head_at
+import msgspec
+
+from lode.errors import NotFoundError, StoreError
+from lode.format.ids import is_of_go
+from lode.format.manifest import Manifest, encode_manifest
+from lode.format.pointer import closed_pointer, is_shared
+from lode.read.resolve import GRACE_SECONDS, UNREAD, AnyManifest, Head, head_at
 from lode.runtime import PARALLEL_SMALL_REQUESTS
+from lode.write.draft import moment_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +26,8 @@ if TYPE_CHECKING:
     from lode.runtime import Runtime
     from lode.write.publish import Publisher
 
-# How long a writer outside this protocol may take from its swap to its manifest before it counts as dead.
-GRACE_SECONDS: Final = 3.0
+logger = logging.getLogger("lode.commit")
+
 # The first pause of that wait. Each further one is four times as long, so three fill the grace period.
 FIRST_GRACE_PAUSE_SECONDS: Final = 0.2
 
@@ -56,11 +63,29 @@ class HeadRecovery(Generic[M]):
         )
         pending = head.pending
         if pending is None:
+            if head.parent is not None and head.names_manifest:
+                self.open_pointer(head.parent)
             return head
         if may_owe is not None and not self._publisher.nearby and may_owe(pending):
             return Head(head.pointer, pending.manifest, owed=pending)
         self._publisher.publish(pending)
+        self.open_pointer(pending.manifest)
         return head_at(head.pointer, pending.manifest)
+
+    def open_pointer(self, newest: M) -> None:
+        """Open the pointer at a published snapshot, if it is closed: see ``lode.format.pointer``.
+
+        No commit depends on it: a writer that finds it closed opens it first, and Go gets a conflict.
+        """
+        swapping = self._publisher.swapping
+        if swapping is None or not is_shared(newest.sequence, newest.x):
+            return
+        try:
+            swapping.compare_and_swap(
+                self._chain.paths.pointer, closed_pointer(newest.snapshot_id), newest.snapshot_id.encode()
+            )
+        except StoreError as error:
+            logger.debug("%s: the pointer stays closed: %s", self._chain.name, error)
 
     def publish_owed(self, head: Head[M]) -> Head[M]:
         """The head, published."""
@@ -70,6 +95,7 @@ class HeadRecovery(Generic[M]):
         """The head at a snapshot that the pointer names, which is published if it is not yet."""
         if self._chain.manifest(placed.manifest.snapshot_id) is None:
             self._publisher.publish(placed)
+        self.open_pointer(placed.manifest)
         return head_at(pointer, placed.manifest)
 
     def wait_for_group(self, pointer: bytes | None, size: int, member: str | None = None) -> None:
@@ -96,7 +122,24 @@ class HeadRecovery(Generic[M]):
         while head.dangles and head.pointer != self._waited_for and self._wait_for(head.pointer):
             self._waited_for = head.pointer
             head = self.settle()
-        return head
+        return self._finish_for_go(head)
+
+    def _finish_for_go(self, head: Head[M]) -> Head[M]:
+        """Where Go may work, end the commit of a Go writer that is dead or late, as an empty snapshot.
+
+        Go puts its manifest only if there is none. So either Go's is there first, or Go's write fails, and
+        what Go has acknowledged is in history.
+        """
+        parent, pointer = head.parent, head.pointer
+        if not head.dangles or parent is None or pointer is None or not is_shared(parent.sequence, parent.x):
+            return head
+        snapshot_id = self._chain.named_by(pointer)
+        if not is_of_go(snapshot_id):
+            return head
+        empty = empty_after(parent, snapshot_id, moment_after(parent.created_at, self._runtime.now_ns))
+        if self._publisher.create(self._chain.paths.manifest(snapshot_id), encode_manifest(empty)):
+            return head_at(pointer, empty)
+        return self.settle()
 
     def has_changed(self, head: Head[M]) -> bool:
         """Whether the pointer of this head dangled, and has been published or moved since."""
@@ -128,3 +171,20 @@ class HeadRecovery(Generic[M]):
         if found is None or found != pointer:
             return False
         return self._chain.manifest(found.decode("utf-8", "replace")) is None
+
+
+def empty_after(parent: M, snapshot_id: str, created_at: str) -> M:
+    """The manifest of a snapshot that adds nothing, as Go would write it: no sequence, no extension."""
+    fields: dict[str, Any] = {
+        "snapshot_id": snapshot_id,
+        "parent_snapshot_id": parent.snapshot_id,
+        "created_at": created_at,
+        "metadata": {"unfinished": "the Go writer of this snapshot put no manifest in time"},
+        "sequence": None,
+        "x": None,
+    }
+    if isinstance(parent, Manifest):
+        fields |= {"files": (), "row_count": 0, "min_timestamp": None, "max_timestamp": None}
+    changed: Any = msgspec.structs.replace(parent, **fields)  # type: ignore[type-var]
+    found: M = changed
+    return found

@@ -1,4 +1,4 @@
-"""Go and Python write one lake in turns, as docs/understanding/with-go.md describes."""
+"""Lode for Go and Python write one lake in turns, as docs/understanding/with-go.md describes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from support import golang
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.real_go import GoProcess
+
 FIRST, SECOND, THIRD = "1794769330000000001", "1794769330000000002", "1794769330000000003"
 
 
@@ -28,29 +30,29 @@ def events(root: Path, *keys: str) -> lode.Dataset:
 
 
 @pytest.mark.parametrize("keys", [(), ("k",)], ids=["default", "hive"])
-def test_an_empty_write_of_go_is_a_snapshot_without_files(tmp_path: Path, keys: tuple[str, ...]) -> None:
-    golang.write(tmp_path, FIRST, [{"k": "a", "n": 1}], keys=keys)
-    golang.write(tmp_path, SECOND, [], parent=FIRST, keys=keys)
+def test_an_empty_write_of_go_is_a_snapshot_without_files(
+    go: GoProcess, tmp_path: Path, keys: tuple[str, ...]
+) -> None:
+    theirs = go.dataset(tmp_path, keys=keys)
+    first, second = theirs.write([{"k": "a", "n": 1}]), theirs.write([])
     dataset = events(tmp_path, *keys)
     assert [(snapshot.id, snapshot.row_count) for snapshot in dataset.snapshots()] == [
-        (FIRST, 1),
-        (SECOND, 0),
+        (first, 1),
+        (second, 0),
     ]
-    assert dataset.read(SECOND) == []
+    assert dataset.read(second) == []
     assert dataset.scan().read_all().to_pylist() == [{"k": "a", "n": 1}]
     third = dataset.write([{"k": "b", "n": 2}])
-    assert (third.parent_id, third.sequence) == (SECOND, 3)
+    assert (third.parent_id, third.sequence) == (second, 3)
     assert lode.open_dataset("events", tmp_path).layout == dataset.layout
     assert lode.verify(dataset).ok
 
 
-def test_a_segment_includes_an_empty_write_of_go(tmp_path: Path) -> None:
-    parent, stored = None, []
+def test_a_segment_includes_an_empty_write_of_go(go: GoProcess, tmp_path: Path) -> None:
+    theirs, stored = go.dataset(tmp_path), []
     for number in range(16):
-        snapshot_id = f"17947693300000000{number:02d}"
-        golang.write(tmp_path, snapshot_id, [{"n": number}] if number % 2 else [], parent=parent)
+        snapshot_id = theirs.write([{"n": number}] if number % 2 else [])
         stored.append((tmp_path / f"datasets/events/snapshots/{snapshot_id}/manifest.json").read_bytes())
-        parent = snapshot_id
     listing = list_segment(encode_segment(stored, 16), "events", 16, 16, Named(snapshot_id))
     assert listing.files == [0, 1] * 8
     assert len(listing.paths) == 8
@@ -59,18 +61,19 @@ def test_a_segment_includes_an_empty_write_of_go(tmp_path: Path) -> None:
     assert [row["n"] for row in events(tmp_path).scan().read_all().to_pylist()] == [*range(1, 16, 2), 16]
 
 
-def test_a_null_key_of_go_is_found_as_null(tmp_path: Path) -> None:
-    golang.write(tmp_path, FIRST, [{"k": None, "n": 1}, {"k": "a", "n": 2}, {"k": "", "n": 3}], keys=["k"])
+def test_a_null_key_of_go_is_found_as_null(go: GoProcess, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"k": None, "n": 1}, {"k": "a", "n": 2}, {"k": "", "n": 3}]
+    go.dataset(tmp_path, keys=["k"]).write(rows)
     scan = events(tmp_path, "k").scan
     assert scan(where=pc.field("k").is_null()).read_all().to_pylist() == [{"k": None, "n": 1}]
     assert scan(where=pc.field("k") == "").read_all().to_pylist() == [{"k": "", "n": 3}]
     assert scan(where=pc.field("k") == "a").read_all().to_pylist() == [{"k": "a", "n": 2}]
 
 
-def test_a_text_like_gos_null_stays_text(tmp_path: Path) -> None:
+def test_a_text_like_gos_null_stays_text(go: GoProcess, tmp_path: Path) -> None:
     dataset = events(tmp_path, "k")
     dataset.write([{"k": "<nil>", "n": 1}, {"k": None, "n": 2}])
-    golang.write(tmp_path, THIRD, [{"k": None, "n": 3}], parent=dataset.latest().id, keys=["k"])
+    go.dataset(tmp_path, keys=["k"]).write([{"k": None, "n": 3}])
     scan = events(tmp_path, "k").scan
     assert scan(where=pc.field("k") == "<nil>").read_all().to_pylist() == [{"k": "<nil>", "n": 1}]
     assert [row["n"] for row in scan(where=pc.field("k").is_null()).read_all().to_pylist()] == [2, 3]
@@ -120,46 +123,50 @@ def partitions(ours: Any, theirs: Any) -> tuple[set[str], set[str]]:
     return {partition_path(["k"], [ours])}, {golang.partition(["k"], {"k": theirs})}
 
 
-def test_go_and_python_continue_each_others_history(tmp_path: Path) -> None:
+def test_go_and_python_continue_each_others_history(go: GoProcess, tmp_path: Path) -> None:
     first = events(tmp_path).write([{"n": 1}])
-    golang.write(tmp_path, SECOND, [{"n": 2}], parent=first.id)
+    second = go.dataset(tmp_path).write([{"n": 2}])
     third = events(tmp_path).write([{"n": 3}])
-    golang.write(tmp_path, "1999999999999999999", [{"n": 4}], parent=third.id)
+    go.dataset(tmp_path).write([{"n": 4}])
     dataset = events(tmp_path)
-    assert [snapshot.parent_id for snapshot in dataset.snapshots()] == [None, first.id, SECOND, third.id]
+    assert [snapshot.parent_id for snapshot in dataset.snapshots()] == [None, first.id, second, third.id]
     assert third.sequence == 3
     assert [row["n"] for row in dataset.scan().read_all().to_pylist()] == [1, 2, 3, 4]
     assert lode.verify(dataset).ok
 
 
 @pytest.mark.parametrize("keys", [(), ("k",)], ids=["default", "hive"])
-def test_go_finds_each_python_snapshot_once_and_nothing_else(tmp_path: Path, keys: tuple[str, ...]) -> None:
+def test_go_finds_each_python_snapshot_once_and_nothing_else(
+    go: GoProcess, tmp_path: Path, keys: tuple[str, ...]
+) -> None:
     dataset = events(tmp_path, *keys)
     rows = [[{"k": f"{number}", "n": number}] for number in range(17)]
     ours = [dataset.write(each, idempotency_key=f"key {at}").id for at, each in enumerate(rows)]
-    assert golang.snapshots(tmp_path, hive=bool(keys)) == ours
-    assert [golang.read(tmp_path, id, hive=bool(keys)) for id in ours] == rows
+    theirs = go.dataset(tmp_path, keys=keys)
+    assert theirs.snapshots() == ours
+    assert theirs.latest() == ours[-1]
+    assert [theirs.read(id) for id in ours] == rows
 
 
-def test_go_reads_removed_rows_in_the_snapshot_that_added_them(tmp_path: Path) -> None:
+def test_go_reads_removed_rows_in_the_snapshot_that_added_them(go: GoProcess, tmp_path: Path) -> None:
     dataset = events(tmp_path, "k")
     first = dataset.write([{"k": "a", "n": 1}, {"k": "b", "n": 2}])
     replaced = dataset.overwrite([{"k": "a", "n": 3}]).snapshot
     restored = dataset.restore(first).snapshot
     assert replaced is not None
     assert restored is not None
-    assert golang.snapshots(tmp_path, hive=True) == [first.id, replaced.id, restored.id]
-    assert golang.read(tmp_path, first.id, hive=True) == [{"k": "a", "n": 1}, {"k": "b", "n": 2}]
-    assert golang.read(tmp_path, replaced.id, hive=True) == [{"k": "a", "n": 3}]
-    assert golang.read(tmp_path, restored.id, hive=True) == []
+    theirs = go.dataset(tmp_path, keys=["k"])
+    assert theirs.snapshots() == [first.id, replaced.id, restored.id]
+    assert theirs.read(first.id) == [{"k": "a", "n": 1}, {"k": "b", "n": 2}]
+    assert theirs.read(replaced.id) == [{"k": "a", "n": 3}]
+    assert theirs.read(restored.id) == []
 
 
-def test_a_snapshot_of_go_after_removals_keeps_them(tmp_path: Path) -> None:
+def test_a_snapshot_of_go_after_removals_keeps_them(go: GoProcess, tmp_path: Path) -> None:
     dataset = events(tmp_path, "k")
     dataset.write([{"k": "a", "n": 1}, {"k": "b", "n": 2}])
-    newest = dataset.overwrite([{"k": "a", "n": 3}]).snapshot
-    assert newest is not None
-    golang.write(tmp_path, THIRD, [{"k": "b", "n": 4}], parent=newest.id, keys=["k"])
+    dataset.overwrite([{"k": "a", "n": 3}])
+    go.dataset(tmp_path, keys=["k"]).write([{"k": "b", "n": 4}])
     found = lode.open_dataset("events", tmp_path)
     assert sorted(row["n"] for row in found.scan().read_all().to_pylist()) == [2, 3, 4]
     found.delete("n = 2")
