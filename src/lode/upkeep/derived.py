@@ -58,7 +58,7 @@ def check_segments(chain: Chain[Manifest], bound: Mapping[str, Bound], first: in
     """
     if not bound:
         return
-    by_place = {each.sequence: Named(id, each.sha256) for id, each in bound.items() if each.sequence}
+    by_place = {place: Named(id, bound[id].sha256) for id, place in _places(bound).items()}
     for entry in chain.store.list(f"{chain.paths.root}/history/"):
         place = _SEGMENT.search(entry.path)
         if place is None:
@@ -73,6 +73,22 @@ def check_segments(chain: Chain[Manifest], bound: Mapping[str, Bound], first: in
             open_segment(data, chain.owner, level, last, by_place[last])
         except LodeError as error:
             yield Problem("segment", entry.path, f"{entry.path} is ignored by readers, remove it: {error}")
+
+
+def _places(bound: Mapping[str, Bound]) -> dict[str, int]:
+    """The place in history of each snapshot. Those of Go have no number: they are counted along the parents."""
+    places = {id: each.sequence for id, each in bound.items() if each.sequence is not None}
+    for snapshot_id in bound:
+        line: list[str] = []
+        current: str | None = snapshot_id
+        while current in bound and current not in places and len(line) < len(bound):
+            line.append(current)
+            parent = bound[current].parent
+            current = None if parent is None else parent.snapshot_id
+        before = places.get(current or "", 0)
+        for place, id in enumerate(reversed(line), before + 1):
+            places[id] = place
+    return places
 
 
 def check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
