@@ -19,6 +19,7 @@ from lode.testing.protocol import (
     reader,
     snapshot_id,
     still,
+    sweeper,
     writer,
 )
 from lode.write import commit
@@ -66,6 +67,13 @@ def test_two_writers_beside_a_reader_of_go_whose_answers_are_lost(
 def test_two_writers_under_one_key_beside_a_reader_of_go(record_property: Any) -> None:
     actors = {"a": writer(1, key="k"), "b": writer(2, key="k"), "r": reader()}
     report = explore(beside_readers(actors=actors), check=Holds(WHOLE, IDS, ("r",)))
+    record_property("interleavings", report.interleavings)
+
+
+def test_a_sweep_beside_a_writer_and_a_reader_of_go(record_property: Any) -> None:
+    actors = {"a": writer(1), "go": GO_LATEST, "s": sweeper()}
+    scenario = Scenario(actors=actors, initial=shared(), crashes=1, recovery=writer(9))
+    report = explore(scenario, check=Holds(WHOLE, IDS, ("go",)))
     record_property("interleavings", report.interleavings)
 
 

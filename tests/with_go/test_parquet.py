@@ -191,10 +191,17 @@ def test_a_change_after_which_go_would_misread_files_is_refused(tmp_path: Path, 
     assert [column.name for column in dataset.definition.columns] == ["a", "b"]
 
 
-def test_a_change_of_what_go_began_is_refused_alike(go: GoProcess, tmp_path: Path) -> None:
+def test_what_go_began_may_change_until_it_is_declared_shared(go: GoProcess, tmp_path: Path) -> None:
+    """Its users may have left Go. That both work on it is said by ``shared_with_go``."""
     go.dataset(tmp_path, codec="parquet", fields={"b": "int64", "c": "int64"}).write([{"b": 1, "c": 2}])
+    dataset = lode.open_dataset("events", tmp_path)
+    dataset.evolve(shared_with_go=True)
     with pytest.raises(lode.InvalidOptionError, match="Go, which finds columns by position"):
-        lode.open_dataset("events", tmp_path).evolve(add={"a": "int64"})
+        dataset.evolve(add={"a": "int64"})
+    go.dataset(tmp_path, "other", codec="parquet", fields={"b": "int64"}).write([{"b": 1}])
+    other = lode.open_dataset("other", tmp_path)
+    other.evolve(add={"a": "int64"})
+    assert other.scan().read_all().to_pylist() == [{"b": 1, "a": None}]
 
 
 def test_a_dataset_whose_columns_go_reads_can_be_shared_later(go: GoProcess, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from lode.errors import (
 )
 from lode.evolution import adopt, check_schema
 from lode.format.manifest import COMPACT, DROP, FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
-from lode.format.pointer import SHARED, is_shared
+from lode.format.pointer import SHARED
 from lode.lazy import pa
 from lode.times import rfc3339_to_ns
 from lode.write.draft import CommitSummary, Draft, behind, dropped, moment_after
@@ -134,7 +134,7 @@ class DatasetDraft(Draft[Manifest]):
             if before.columns is None and (parent is None or not takes_any_record(codec_named(before.codec))):
                 before = adopt(before, columns)
         after = self._evolved(before)
-        if after.shared_with_go or (parent is not None and is_shared(parent.sequence, parent.x)):
+        if after.shared_with_go:
             _check_for_go(before, after)
         if columns is not None:
             check_schema(after, columns, self.stager.dataset_id)
