@@ -64,6 +64,8 @@ READ_OPTIONS: Final = (
     "batchRows",
     "mergeSchema",
 )
+# Which rows and columns a read has: a write through a view with one of these would mean others.
+CHOOSING_OPTIONS: Final = ("snapshot", "asOf", "since", "onRemoval", "columns")
 STORE_PREFIX: Final = "store."
 
 _LAYOUTS: Final[dict[str, Callable[..., Layout]]] = {
@@ -218,6 +220,15 @@ def removal_option(options: Options) -> OnRemoval:
             f"option 'onRemoval' is one of {', '.join(get_args(OnRemoval))}, got {said!r}"
         )
     return cast("OnRemoval", said)
+
+
+def refuse_choosing(options: Options) -> None:
+    """Refuse a write with an option that chooses what is read, as an INSERT into a view of a read has."""
+    for name in CHOOSING_OPTIONS:
+        if name in options:
+            raise InvalidOptionError(
+                f"option {name!r} chooses what is read, so a view with it cannot be written: leave it out"
+            )
 
 
 def file_options(options: Options) -> dict[str, Any]:
