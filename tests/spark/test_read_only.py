@@ -16,6 +16,7 @@ from pyspark.sql.types import LongType, StructType
 
 import lode
 import lode.spark
+from lode.pipeline import Pipeline
 from lode.spark import frames
 from lode.spark.session import functions_of, temporary_setting
 
@@ -178,6 +179,13 @@ def of_no_file(session: SparkSession, lake: str) -> str:
     return VIEW
 
 
+def of_many_small_files(session: SparkSession, lake: str) -> str:
+    many = lode.Dataset("many", lake, codec="parquet", layout=lode.HiveLayout("day"))
+    many.write(pa.table({"n": list(range(64)), "day": [f"d{day}" for day in range(64)]}))
+    lode.spark.read(session, lake, "many").createOrReplaceTempView(VIEW)
+    return VIEW
+
+
 def global_view(session: SparkSession, lake: str) -> str:
     lode.spark.read(session, lake, "d").createOrReplaceGlobalTempView(VIEW)
     return f"global_temp.{VIEW}"
@@ -207,6 +215,7 @@ SURFACES = [
     through_python,
     of_changes,
     of_no_file,
+    of_many_small_files,
     global_view,
     with_another_name,
     cached,
@@ -274,6 +283,19 @@ def test_nothing_that_runs_on_a_view_changes_a_file_of_the_lake(
         ran += not is_refused(partial(run, session, text))
         assert contents(tmp_path / "lake") == before, text
     assert ran > len(OTHERS) // 2
+    assert lode.verify(dataset).ok
+
+
+def test_a_step_of_a_pipeline_cannot_write_through_its_input(
+    spark: SparkSession, lake: str, dataset: lode.Dataset, tmp_path: Path
+) -> None:
+    source, sink = lode.spark.DatasetRef(lake, "d"), lode.spark.DatasetRef(lake, "out")
+    files = tmp_path / "lake" / "datasets" / "d"
+    before = contents(files)
+    pipeline = Pipeline("p", source, sink, ["INSERT OVERWRITE {input} SELECT * FROM {input}"])
+    with pytest.raises(Exception, match="UNSUPPORTED_INSERT"):
+        pipeline.run(spark)
+    assert contents(files) == before
     assert lode.verify(dataset).ok
 
 
@@ -352,9 +374,11 @@ def plan_of(frame: DataFrame) -> str:
 
 def queries(spark: SparkSession, lake: str, reader: Any) -> list[DataFrame]:
     frame = lode.spark.read(spark, lake, "d", reader=reader)
+    simple = [frame, frame.where("n > 1").select("day")]
+    if reader == "python":  # for which each plan starts a process
+        return simple
     return [
-        frame,
-        frame.where("n > 1").select("day"),
+        *simple,
         frame.groupBy("day").count(),
         frame.join(frame.select("n"), "n"),
         frame.limit(1),

@@ -162,7 +162,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         if overwrite:
             raise InvalidOptionError(
                 "output mode complete replaces what was written before, and the sink only appends: use "
-                "append with a window that a watermark closes, foreachBatch with Dataset.overwrite, or a pipeline"
+                "append with a window that a watermark closes, foreachBatch with Dataset.overwrite, or a "
+                "pipeline"
             )
         self._options = Options(options, also=STREAM_OPTIONS)
         self._dataset = dataset_of(self._options)
