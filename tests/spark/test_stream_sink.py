@@ -32,7 +32,7 @@ from support.spark.streams import run_to_end
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def source_in(lake: str, snapshots: int, rows: int = 3) -> lode.Dataset:
@@ -195,8 +195,38 @@ def test_a_batch_with_a_column_too_many_fails_before_its_tasks_and_merge_schema_
 
 def test_complete_mode_is_refused_because_a_dataset_is_only_appended_to(lake: str) -> None:
     schema = StructType().add("number", LongType())
-    with pytest.raises(lode.InvalidOptionError, match="use append or update"):
+    with pytest.raises(lode.InvalidOptionError, match=r"foreachBatch with Dataset\.overwrite, or a pipeline"):
         StreamSink({"path": lake, "dataset": "out"}, schema, overwrite=True)
+
+
+def test_totals_of_complete_mode_are_kept_by_overwriting_in_foreach_batch(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    source_in(lake, 2)
+    totals = lode.Dataset("totals", lake, codec="parquet")
+
+    def replace(batch: DataFrame, _: int) -> None:
+        totals.overwrite(batch, everything=True)
+
+    def run() -> None:
+        rows = spark.readStream.format("lode").options(path=lake, dataset="src").load()
+        run_to_end(
+            rows.groupBy((rows.number % 2).alias("odd"))
+            .count()
+            .writeStream.outputMode("complete")
+            .foreachBatch(replace)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+        )
+
+    run()
+    before = totals.scan().read_all().to_pylist()
+    source_in(lake, 1)
+    run()
+    after = totals.scan().read_all().to_pylist()
+    assert sum(row["count"] for row in after) == lode.open_dataset("src", lake).count()
+    assert sum(row["count"] for row in after) > sum(row["count"] for row in before) > 0
+    assert len(after) == len(before) == 2
 
 
 def test_an_abort_removes_what_was_staged_but_never_what_may_have_been_committed(lake: str) -> None:

@@ -49,6 +49,26 @@ def test_options_have_values_of_a_kind() -> None:
         options.Options({"dataset": " "}).text("dataset")
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        (
+            "overwriteSchema",
+            r"'overwriteSchema' is unknown: an overwrite keeps the columns; mergeSchema",
+        ),
+        ("timestampAsOf", r"option 'timestampAsOf' is unknown: say asOf"),
+        ("start-snapshot-id", r"say since"),
+        ("startingversion", r"option 'startingVersion' is unknown: say since and onRemoval"),
+        ("ignoreDeletes", r"say onRemoval = ignore"),
+        ("datset", r"option 'datset' is unknown: did you mean 'dataset'\?"),
+        ("nothing like it", r"there are path, dataset, "),
+    ],
+)
+def test_an_unknown_option_is_refused_with_what_it_is_called_here(name: str, remedy: str) -> None:
+    with pytest.raises(lode.InvalidOptionError, match=remedy):
+        options.Options({name: "true"})
+
+
 def test_the_old_name_of_a_dataset_reference_still_works() -> None:
     with pytest.warns(DeprecationWarning, match=r"use lode\.spark\.DatasetRef"):
         from lode.spark.place import Place

@@ -444,12 +444,3 @@ def test_variants_and_geometries_come_back_as_they_went(
     only = lode.spark.read(spark, lake, "events", columns=["id", "v", "many", "s"], reader="spark")
     assert only.schema["v"].dataType.simpleString() == "variant"
     assert only.selectExpr("sum(v:a::int + s.v::int)").first()[0] == 5  # type: ignore[index]  # a sum has a row
-
-
-def test_a_type_that_cannot_be_stored_is_refused_at_the_driver(spark: SparkSession, lake: str) -> None:
-    rows = spark.sql("SELECT 1 AS n, INTERVAL '1' YEAR AS age")
-    message = "column 'age' is interval year, which cannot be stored: cast it first"
-    with pytest.raises(lode.InvalidOptionError, match=message):
-        lode.Dataset("events", lake, codec="parquet").write(rows)
-    with pytest.raises(AnalysisException, match=message):
-        rows.write.format("lode").options(path=lake, dataset="events").mode("append").save()

@@ -76,6 +76,7 @@ def test_the_page_shows_the_graph_the_lag_and_the_error(flowing: Served, visitor
     expect(graph.locator(".edge")).to_have_count(12)
     expect(graph.locator(".pipeline.failed")).to_have_count(1)
     expect(graph.locator(".pipeline.skipped")).to_have_count(1)
+    expect(page.locator(".facts")).to_contain_text("Failed1")  # and not the one that was skipped
     row = page.get_by_role("row", name="daily").first
     expect(row).to_contain_text(ERROR)
     expect(page.get_by_role("row", name="sane_amount")).to_contain_text("quarantine")

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 from lode.read.change_scan import ChangeScan, with_change
 from lode.read.incremental import CHANGE
 from lode.spark.filters import conditions, together
-from lode.spark.options import Options, dataset_of, file_options, removal_option
+from lode.spark.options import Options, dataset_of, file_options, refuse_choosing, removal_option
 from lode.spark.read import pinned, planned
 from lode.spark.replacement import Replacement, refuse_without_overwrite, replacement_of
 from lode.spark.resume import Job, may_be_committed, resume
@@ -40,6 +40,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         self._options = Options(given)
+        refuse_choosing(self._options)
         self._metadata = self._options.json_object("metadata")
         self._key = self._options.key("idempotencyKey")
         evolve = self._options.flag("mergeSchema")

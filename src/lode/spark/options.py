@@ -24,7 +24,7 @@ from lode.store.protocol import is_in_memory
 from lode.write.open_files import TARGET_FILE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from lode.codec.protocol import Codec
     from lode.format.paths import Layout
@@ -64,7 +64,33 @@ READ_OPTIONS: Final = (
     "batchRows",
     "mergeSchema",
 )
+# Which rows and columns a read has: a write through a view with one of these would mean others.
+CHOOSING_OPTIONS: Final = ("snapshot", "asOf", "since", "onRemoval", "columns")
 STORE_PREFIX: Final = "store."
+
+# What Lode has in place of options of Delta and Iceberg, whose names are alike without meaning the same.
+_AS_OF: Final = "say asOf, which takes an id, a number, a tag or a time"
+_CHANGES: Final = "say since and onRemoval = report, or startingPosition for a stream"
+_REMOVED: Final = "say onRemoval = ignore"
+_REMEDIES: Final = {
+    "overwriteSchema": "an overwrite keeps the columns; mergeSchema adds columns and wider types, and "
+    "Dataset.evolve(…) renames, drops and relaxes them",
+    "versionAsOf": _AS_OF,
+    "timestampAsOf": _AS_OF,
+    "snapshot-id": _AS_OF,
+    "as-of-timestamp": _AS_OF,
+    "start-snapshot-id": "say since",
+    "end-snapshot-id": _AS_OF,
+    "readChangeFeed": _CHANGES,
+    "startingVersion": _CHANGES,
+    "startingTimestamp": _CHANGES,
+    "ignoreDeletes": _REMOVED,
+    "ignoreChanges": _REMOVED,
+    "skipChangeCommits": _REMOVED,
+    "txnAppId": "say idempotencyKey",
+    "txnVersion": "say idempotencyKey",
+    "maxRecordsPerFile": "say targetFileBytes",
+}
 
 _LAYOUTS: Final[dict[str, Callable[..., Layout]]] = {
     "default": DefaultLayout,
@@ -88,8 +114,7 @@ class Options:
         known = {name.lower(): name for name in (*DATASET_OPTIONS, *WRITE_OPTIONS, *READ_OPTIONS, *also)}
         for name in values:
             if name not in known and not name.startswith(STORE_PREFIX):
-                hint = did_you_mean(name, known.values()) or f"there are {', '.join(known.values())}"
-                raise InvalidOptionError(f"option {name!r} is unknown: {hint}")
+                raise InvalidOptionError(_unknown(name, known.values()))
         object.__setattr__(self, "values", values)
 
     def __contains__(self, name: str) -> bool:
@@ -163,6 +188,13 @@ class Options:
         return (str(writer), str(key))
 
 
+def _unknown(name: str, known: Collection[str]) -> str:
+    for other, remedy in _REMEDIES.items():
+        if other.lower() == name:
+            return f"option {other!r} is unknown: {remedy}"
+    return f"option {name!r} is unknown: {did_you_mean(name, known) or 'there are ' + ', '.join(known)}"
+
+
 def open_dataset(options: Mapping[str, str], *, also: Iterable[str] = ()) -> Dataset:
     """Open the dataset that options name, as it is stored.
 
@@ -218,6 +250,15 @@ def removal_option(options: Options) -> OnRemoval:
             f"option 'onRemoval' is one of {', '.join(get_args(OnRemoval))}, got {said!r}"
         )
     return cast("OnRemoval", said)
+
+
+def refuse_choosing(options: Options) -> None:
+    """Refuse a write with an option that chooses what is read, as an INSERT into a view of a read has."""
+    for name in CHOOSING_OPTIONS:
+        if name in options:
+            raise InvalidOptionError(
+                f"option {name!r} chooses what is read, so a view with it cannot be written: leave it out"
+            )
 
 
 def file_options(options: Options) -> dict[str, Any]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql.pandas.types import is_variant
-from pyspark.sql.types import StructType
 
 from lode.codec.parquet import Parquet
 from lode.errors import InvalidOptionError
@@ -21,9 +19,9 @@ from lode.read.change_scan import ChangeScan
 from lode.read.small import is_small
 from lode.read.which import as_text
 from lode.spark.filters import together
+from lode.spark.frames import native_frame, python_frame, without_hadoop
 from lode.spark.options import Options, dataset_of, removal_option
 from lode.spark.schema import arrow_schema, check_names, is_special, projected, scan_schema, spark_schema
-from lode.spark.session import is_connect, setting_before, temporary_setting
 from lode.spark.splits import BATCH_ROWS, OPEN_BYTES, SPLIT_BYTES, PieceReader, plan_splits, whole
 from lode.spark.spread import slices_of, work_frame
 from lode.spark.where import conditions_in
@@ -33,21 +31,18 @@ from lode.store.protocol import SupportsLocalPath
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from lode.dataset import Dataset
     from lode.format.manifest import FileRef
     from lode.read.incremental import OnRemoval
     from lode.read.scan import Scan
     from lode.reads import SnapshotRef
-    from lode.store.protocol import Store
 
 Reader = Literal["auto", "spark", "python"]
 
-# What Hadoop calls the schemes of our stores; Azure's needs the account, which a URL of ours has not.
-_HADOOP_SCHEMES: Final = {"s3": "s3a", "gs": "gs"}
 # Up to so many rows, and as many bytes as Spark allows when they are decoded, a side of a join is small.
 _SMALL_ROWS: Final = 100_000
 _EXPANSION: Final = 8
@@ -56,12 +51,6 @@ _EXPANSION: Final = 8
 _MIN_SMALL_FILES: Final = 64
 _SMALL_FILE_ROWS: Final = 2_000
 _SMALL_FILE_COLUMNS: Final = 24
-_LISTING_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-# Spark's own default.
-_SPARK_LISTING_TASKS: Final = "10000"
-_PATHS_PER_TASK: Final = 100
-_MIN_LISTING_TASKS: Final = 8
-_MAX_LISTING_TASKS: Final = 1000
 
 
 def read(
@@ -128,7 +117,7 @@ def read(
     if reader == "python" or obstacle:
         if isinstance(opened.store, SupportsLocalPath):
             given["path"] = opened.store.url  # whole, for processes in another folder
-        df = spark.read.format("lode").options(**given).schema(struct).load()
+        df = python_frame(spark, given, struct)
         if _is_small(spark, scan):
             df = df.hint("broadcast")
     else:
@@ -137,8 +126,9 @@ def read(
         if reader == "auto" and _are_small(files, found):
             df = _in_tasks(spark, scan, files, struct)
         else:
-            paths = [_hadoop_path(opened.store, file.path) for file in files]
-            df = _native(spark, paths, struct, trust_statistics=not may_hold_nan(files, found))
+            trust = not may_hold_nan(files, found)
+            paths = [file.path for file in files]
+            df = native_frame(spark, opened.store, paths, struct, trust_statistics=trust)
     if where is not None:
         df = df.where(where)
     return df if found is chosen else df.select(*(quoted(name) for name in chosen.names))
@@ -157,8 +147,7 @@ def frame_of(spark: SparkSession, scan: Scan, struct: StructType, options: Optio
     if not scan.paths or _obstacle(spark, scan, schema) is None:
         if _are_small(scan.files, schema):
             return _in_tasks(spark, scan, scan.files, struct)
-        paths = [_hadoop_path(scan.store, path) for path in scan.paths]
-        return _native(spark, paths, struct, trust_statistics=False)
+        return native_frame(spark, scan.store, scan.paths, struct, trust_statistics=False)
     reader = PieceReader(
         scan.store, scan.components, schema, batch_rows=options.number("batchRows") or BATCH_ROWS
     )
@@ -255,46 +244,6 @@ def _struct(spark: SparkSession, schema: StructType | str | None) -> StructType 
     return spark.createDataFrame([], schema).schema
 
 
-def _native(
-    spark: SparkSession, paths: list[str], schema: StructType, *, trust_statistics: bool
-) -> DataFrame:
-    if not paths:
-        return spark.createDataFrame([], schema)
-    trust = str(trust_statistics).lower()
-    with _few_listing_tasks(spark, len(paths)):
-        frame = (
-            _reader(spark, schema)
-            # A file's ranges leave NaN out, and Spark, to which NaN is the greatest number, would miss it.
-            .option("parquet.filter.stats.enabled", trust)
-            .option("parquet.filter.columnindex.enabled", trust)
-            .parquet(*paths)
-        )
-        if is_connect(spark):
-            _ = frame.schema  # the server lists them when it is first asked for something
-    return frame
-
-
-def _few_listing_tasks(spark: SparkSession, paths: int) -> AbstractContextManager[None]:
-    """Keep Spark from listing each path in a task of its own, which costs more than a small file."""
-    if paths <= _MIN_LISTING_TASKS or setting_before(spark, _LISTING_TASKS) != _SPARK_LISTING_TASKS:
-        return nullcontext()
-    tasks = min(max(paths // _PATHS_PER_TASK, _MIN_LISTING_TASKS), _MAX_LISTING_TASKS)
-    return temporary_setting(spark, _LISTING_TASKS, str(tasks))
-
-
-def _reader(spark: SparkSession, schema: StructType) -> DataFrameReader:
-    return (
-        spark.read.schema(schema)
-        # Partition columns are in the files. In paths a null, an empty text and a day are not what they were.
-        .option("recursiveFileLookup", "true")
-        # These are names, not patterns.
-        .option("__globPaths__", "false")
-        # Days before 1582 are written as they are.
-        .option("datetimeRebaseMode", "CORRECTED")
-        .option("int96RebaseMode", "CORRECTED")
-    )
-
-
 def may_hold_nan(files: Sequence[FileRef], schema: pa.Schema) -> bool:
     """Whether a column may hold NaN, by the manifests: they give a range only where there is none."""
     if any(_has_floats(field.type) for field in schema if pt.is_nested(field.type)):
@@ -330,9 +279,7 @@ def _obstacle(spark: SparkSession, scan: Scan, schema: pa.Schema) -> str | None:
             return f"column {field.name!r} is {field.type}"
     if changed := _changed(scan, schema):
         return changed
-    if isinstance(scan.store, SupportsLocalPath):
-        return None
-    return _without_hadoop(spark, scan)
+    return without_hadoop(spark, scan)
 
 
 def _changed(scan: Scan, schema: pa.Schema) -> str | None:
@@ -400,41 +347,3 @@ def _is_native(kind: Any) -> bool:
         or pt.is_null(kind)
         or pt.is_decimal256(kind)
     )
-
-
-def _without_hadoop(spark: SparkSession, scan: Scan) -> str | None:
-    """Why Spark cannot open files of an object store; None if it can, or has none to open."""
-    missing = f"its Hadoop has no file system for {scan.store.url}"
-    scheme = _HADOOP_SCHEMES.get(scan.store.url.partition("://")[0])
-    if scheme is None:
-        return missing
-    if not is_connect(spark):
-        return None if _hadoop_has(spark, scheme) else missing
-    # Only the server knows, and it tells when it looks at a file.
-    file = next(iter(scan.files), None)
-    if file is None:
-        return None
-    try:
-        _ = _reader(spark, StructType()).parquet(_hadoop_path(scan.store, file.path)).schema
-    except PySparkException as error:
-        return f"{missing}, or cannot open it: {str(error).splitlines()[0]}"
-    return None
-
-
-def _hadoop_has(spark: SparkSession, scheme: str) -> bool:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
-
-    context: Any = spark.sparkContext
-    try:
-        hadoop = context._jvm.org.apache.hadoop.fs.FileSystem
-        hadoop.getFileSystemClass(scheme, context._jsc.hadoopConfiguration())
-    except Py4JError:
-        return False
-    return True
-
-
-def _hadoop_path(store: Store, path: str) -> str:
-    if isinstance(store, SupportsLocalPath):
-        return f"file://{store.local_path(path)}"
-    scheme, _, rest = store.url.partition("://")
-    return f"{_HADOOP_SCHEMES[scheme]}://{rest}/{path}"

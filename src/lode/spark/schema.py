@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import (
     is_variant,
     to_arrow_schema,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StringType, StructField, StructType
 
 from lode.codec.arrow_cast import is_lossless
 from lode.codec.protocol import has_file_schema
@@ -133,12 +133,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """A Spark schema as Arrow batches on their way to or from Spark have it.
 
     Raises:
-        InvalidOptionError: Arrow has no type for a column.
+        InvalidOptionError: Arrow has no type for a column, or one that means something else.
     """
+    typed = _typed_fields(schema)
     try:
-        return to_arrow_schema(schema, timezone="UTC")
+        return to_arrow_schema(typed, timezone="UTC")
     except PySparkTypeError:
-        for field in schema:
+        for field in typed:
             try:
                 to_arrow_schema(StructType([field]), timezone="UTC")
             except PySparkTypeError:
@@ -147,6 +148,42 @@ def arrow_schema(schema: StructType) -> pa.Schema:
                     "cast it first, such as an interval to a number of months"
                 ) from None
         raise
+
+
+def _typed_fields(struct: StructType, column: str | None = None) -> StructType:
+    """The fields of a struct, or of a schema if they are in no column, with types that Arrow has."""
+    fields = []
+    for field in struct:
+        kind = _typed(field.dataType, field.name if column is None else column)
+        fields.append(StructField(field.name, kind, field.nullable or _is_void(kind), field.metadata))
+    return StructType(fields)
+
+
+def _typed(kind: DataType, column: str) -> DataType:
+    """A type that Arrow has. Spark says of ``array()`` that its elements have no type and are never null."""
+    if isinstance(kind, StringType) and not kind.isUTF8BinaryCollation():
+        raise InvalidOptionError(
+            f"column {column!r} has a {kind.simpleString()}, and datasets have no collations: cast it to "
+            "STRING COLLATE UTF8_BINARY, and name the collation in queries"
+        )
+    if isinstance(kind, StructType):
+        return _typed_fields(kind, column)
+    if isinstance(kind, ArrayType):
+        element = _typed(kind.elementType, column)
+        return ArrayType(element, kind.containsNull or _is_void(element))
+    if isinstance(kind, MapType):
+        if _is_void(kind.keyType):
+            raise InvalidOptionError(
+                f"column {column!r} has a {kind.simpleString()}, whose keys have no type: cast it first, "
+                "such as map() to MAP<STRING, STRING>"
+            )
+        key, value = _typed(kind.keyType, column), _typed(kind.valueType, column)
+        return MapType(key, value, kind.valueContainsNull or _is_void(value))
+    return kind
+
+
+def _is_void(kind: DataType) -> bool:
+    return isinstance(kind, NullType)
 
 
 def written_schema(schema: StructType) -> pa.Schema:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 _NO_TABLES: Final = (
-    "a table of the catalog cannot use lode: Spark passes the options of a table to no Python data source. "
-    "Use a temporary view, with lode.spark.attach(spark, path) or CREATE TEMPORARY VIEW … USING lode OPTIONS "
-    "(path '…', dataset '…'), or spark.read.format('lode') with the options path and dataset"
+    "a table of the catalog cannot use lode, because Spark passes the options of a table to no Python data "
+    "source: DROP TABLE it, which removes no file, and use lode.spark.attach(spark, path), CREATE TEMPORARY "
+    "VIEW … USING lode OPTIONS (path '…', dataset '…'), or load() and save() of format('lode') with these"
 )
 
 

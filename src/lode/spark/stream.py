@@ -161,8 +161,9 @@ class StreamSink(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise InvalidOptionError(
-                "output mode complete replaces what was written before, and a dataset is only ever appended "
-                "to: use append or update"
+                "output mode complete replaces what was written before, and the sink only appends: use "
+                "append with a window that a watermark closes, foreachBatch with Dataset.overwrite, or a "
+                "pipeline"
             )
         self._options = Options(options, also=STREAM_OPTIONS)
         self._dataset = dataset_of(self._options)

@@ -24,7 +24,8 @@ export async function pipelines(visit) {
   return [heading("Pipelines"), body];
 }
 
-const failures = (found) => found.pipelines.filter((row) => row.last_run?.error).length;
+// A pipeline that was skipped has an error too: the name of the one that failed.
+const failures = (found) => found.pipelines.filter((row) => row.last_run?.error && row.last_run.state !== "skipped").length;
 
 function contents(found) {
   if (!found.pipelines.length) return [notice("No dataset here was written by a pipeline.")];
