@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,8 +14,13 @@ import pytest
 import lode
 from lode.change import row_groups
 from lode.codec.field_ids import KEY
+from lode.codec.parquet import ParquetEncoder
 from lode.definition import Column, Definition, check_storable
 from lode.store import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 NESTED = {"id": "int64", "place": "struct<x:float64,tags:list<string>>", "n": "map<string,int64>"}
 
@@ -186,12 +190,13 @@ def test_rewrites_have_ids() -> None:
     dataset = lode.Dataset.create("visits", MemoryStore(), schema=NESTED, primary_key=["id"])
     dataset.write([ROW, {**ROW, "id": 2}])
     dataset.write([{**ROW, "id": 3}])
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: dataset.delete("id = 1"),
         lambda: dataset.merge([{**ROW, "id": 3, "n": None}], on=["id"]),
         lambda: dataset.overwrite([{**ROW, "id": 2}], where="id = 2"),
         lambda: dataset.write([{**ROW, "id": 5}]) and dataset.compact(),
-    ):
+    ]
+    for change in changes:
         change()
         assert file_ids(dataset) == ALL_IDS
 
@@ -222,7 +227,7 @@ def test_row_groups_of_a_file_without_ids_are_copied_under_a_footer_with_ids(
     copied: list[Any] = []
     monkeypatch.setattr(
         "lode.codec.parquet.ParquetEncoder.copy",
-        _counting(lode.codec.parquet.ParquetEncoder.copy, copied),
+        _counting(ParquetEncoder.copy, copied),
     )
     other.compact()
     assert len(copied) == 2
@@ -250,10 +255,10 @@ def test_no_schema_that_a_reader_sees_has_field_ids(tmp_path: Path) -> None:
         dataset.dataset().schema,
         dataset.dataset().to_table().schema,
     ):
-        assert {id for id in ids_of(found).values()} == {-1}
+        assert set(ids_of(found).values()) == {-1}
     assert pa.table(dataset.scan()).schema.equals(declared, check_metadata=True)
     derived = lode.Dataset("visits", tmp_path).read(dataset.latest())
-    assert {id for id in ids_of(derived.schema).values()} == {-1}
+    assert set(ids_of(derived.schema).values()) == {-1}
 
 
 def test_field_ids_of_foreign_data_do_not_become_part_of_a_definition() -> None:

@@ -328,8 +328,9 @@ def _check_partitions(path: str, target: Dataset | Volume, manifest: Any) -> Ite
     if not isinstance(target, Dataset) or not isinstance(manifest, Manifest):
         return
     for file in manifest.files:
-        if file.partition is not None:
-            partition = target.layout.partition_of(target.id, file.path)
+        partition = target.layout.partition_of(target.id, file.path)
+        # A dataset that was dropped is opened with another layout.
+        if file.partition is not None and partition:
             key = contradicts(partition, file.partition)
             if key is not None:
                 message = f"{path} says of {file.path} that {key!r} is {file.partition[key]!r}"
