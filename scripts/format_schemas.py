@@ -19,6 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from scripts.format_objects import OBJECTS, Field, Json, Object, ref
 
+from lode.ingest.catalog.dataset import DatasetDefinition, DeletedDataset
+from lode.ingest.catalog.table import DeletedTable, TableDefinition
+
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "reference" / "schema"
 PAGE: Final = ROOT / "docs" / "reference" / "format.md"
@@ -65,6 +68,13 @@ TYPE: Final[Json] = {
 }
 
 
+# Objects of the server, which only it reads.
+CATALOG: Final = (
+    ("catalog-dataset", "A dataset in the catalog of the server", DatasetDefinition | DeletedDataset),
+    ("catalog-table", "A table in the catalog of the server", TableDefinition | DeletedTable),
+)
+
+
 def schemas() -> dict[str, Json]:
     """Every schema by the name of its file, without ``.json``."""
     found = {name: _schema(name, each) for name, each in OBJECTS.items()}
@@ -82,7 +92,21 @@ def schemas() -> dict[str, Json]:
     column = found["column"]
     required = [name for name in column["required"] if name != "id"]
     found["field"] = {**column, "title": "A field inside a type", "required": required}
+    for name, title, kind in CATALOG:
+        whole = msgspec.json.schema(kind)
+        found[name] = {"$schema": _DRAFT, "title": title, **_without_prose(whole)}
     return found
+
+
+def _without_prose(schema: Any) -> Any:
+    """A schema without docstrings, and without ``discriminator``, which is not part of JSON Schema."""
+    if isinstance(schema, list):
+        return [_without_prose(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # A column of a table has a property of this name.
+    prose = {"discriminator"} | ({"description"} if isinstance(schema.get("description"), str) else set())
+    return {name: _without_prose(value) for name, value in schema.items() if name not in prose}
 
 
 def _schema(name: str, described: Object) -> Json:
@@ -160,7 +184,9 @@ def _type_text(found: Json) -> str:
         return f"list of {_type_text(found.get('items', {}))}"
     if kind == "object":
         inner = found.get("additionalProperties")
-        return f"object of {_type_text(inner)}" if isinstance(inner, dict) and inner else "object"
+        if not isinstance(inner, dict) or not inner:
+            return "object"
+        return f"object of {_type_text(inner)}" + " or null" * ({"type": "null"} in inner.get("anyOf", ()))
     if found.get("format") == "date-time":
         return "RFC 3339 time"
     if "pattern" in found:

@@ -16,6 +16,7 @@ from lode.change import row_groups
 from lode.codec.field_ids import KEY
 from lode.codec.parquet import ParquetEncoder
 from lode.definition import Column, Definition, check_storable
+from lode.evolution import evolve
 from lode.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -176,6 +177,28 @@ def test_a_definition_without_ids_of_fields_gets_them_when_it_evolves() -> None:
     evolved = plain.with_schema(plain.schema.append(pa.field("n", pa.int64())))
     assert evolved.ids == {"s": 1, "n": 2}
     assert types_of(evolved)["s"] == {"struct": [{"id": 3, "name": "x", "type": "int64"}]}
+
+
+@pytest.mark.parametrize(
+    "change", [{"rename": {"n": "m"}}, {"drop": ["n"]}, {"add": {"m": "int64"}}], ids=str
+)
+def test_every_change_of_columns_gives_all_fields_ids(change: dict[str, Any]) -> None:
+    columns = (Column(1, "s", {"struct": [{"name": "x", "type": "int64"}]}), Column(2, "n", "int64"))
+    plain = Definition(codec="parquet", columns=columns, last_column_id=2)
+    assert evolve(plain, **change).field_ids is not None
+    assert evolve(plain, relax=["n"], add={"n": "int64"}) == plain, "what changes nothing gives no ids"
+
+
+def test_files_of_a_definition_without_ids_of_fields_have_none() -> None:
+    columns = (Column(1, "s", {"struct": [{"name": "x", "type": "int64"}]}), Column(2, "n", "int64"))
+    plain = Definition(codec="parquet", columns=columns, last_column_id=2)
+    assert plain.schema is not None
+    codec = lode.Parquet(plain.schema).with_field_ids(plain.field_ids)
+    sink = io.BytesIO()
+    encoder = codec.stream_encoder(sink)
+    encoder.write([{"s": {"x": 1}, "n": 1}])
+    encoder.close()
+    assert set(ids_of(pq.read_schema(io.BytesIO(sink.getvalue()))).values()) == {-1}
 
 
 def test_a_definition_that_repeats_an_id_inside_a_column_is_refused() -> None:

@@ -21,6 +21,8 @@ SCHEMAS = ROOT / "docs" / "reference" / "schema"
 # By the end of a path, the first that fits.
 KINDS: list[tuple[str, str | None]] = [
     (r".*\.lock", None),
+    (r"catalog/[^/]+/[^/]+/dataset\.json", "catalog-dataset"),
+    (r"catalog/[^/]+/[^/]+/tables/[^/]+\.json", "catalog-table"),
     (r"volumes/[^/]+/snapshots/[^/]+/manifest\.json", "volume-manifest"),
     (r".*/manifest\.json", "manifest"),
     (r".*/intent\.json", "intent"),
