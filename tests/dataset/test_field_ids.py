@@ -201,6 +201,13 @@ def test_files_of_a_definition_without_ids_of_fields_have_none() -> None:
     assert set(ids_of(pq.read_schema(io.BytesIO(sink.getvalue()))).values()) == {-1}
 
 
+@pytest.mark.parametrize("id", [0, -1, 2**31], ids=str)
+def test_an_id_that_parquet_does_not_have_leaves_files_without_ids(id: int) -> None:
+    inside = {"struct": [{"id": id, "name": "x", "type": "int64"}]}
+    assert Definition(columns=(Column(id, "n", "int64"),)).field_ids is None
+    assert Definition(columns=(Column(1, "s", inside),)).field_ids is None
+
+
 def test_a_definition_that_repeats_an_id_inside_a_column_is_refused() -> None:
     repeated = Definition(
         columns=(Column(1, "s", {"struct": [{"id": 1, "name": "x", "type": "int64"}]}),), last_column_id=1

@@ -17,6 +17,8 @@ KEY: Final = b"PARQUET:field_id"
 
 _LISTS: Final = ("list", "large_list", "list_view", "large_list_view")
 _ELEMENT: Final = "element"
+# Field ids of Parquet have 32 bits.
+_MAX_ID: Final = 2**31 - 1
 
 Json: TypeAlias = "dict[str, Any]"
 
@@ -75,7 +77,7 @@ def ids_of(columns: Iterable[tuple[str, int, Any]]) -> FieldIds | None:
     found: FieldIds = {}
     for name, id, kind in columns:
         inside = _inside(kind)
-        if inside is None:
+        if inside is None or not 0 < id <= _MAX_ID:
             return None
         found[name] = FieldId(id, inside)
     return found
@@ -93,7 +95,7 @@ def _inside(kind: Any) -> FieldIds | None:
 
 def _id(field: Json) -> int | None:
     id = field.get("id")
-    return id if type(id) is int else None
+    return id if type(id) is int and 0 < id <= _MAX_ID else None
 
 
 def _children(kind: Any) -> Iterator[tuple[str, Json]]:
