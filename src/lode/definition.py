@@ -9,11 +9,13 @@ reader finds a column of a file by the id it had when the file was written.
 
 from functools import cached_property
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lode.codec.arrow_json import field_to_json, metadata_from_json, metadata_to_json, type_from_json
+from lode.codec.field_ids import FieldIds, ids_inside, ids_of, unidentified_field, with_ids
 from lode.errors import InvalidOptionError, ManifestInvalidError
 from lode.format.manifest import check_version, decode_struct, require
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
@@ -109,19 +111,33 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         """The name of each column by its id."""
         return {column.id: column.name for column in self.columns or ()}
 
+    @cached_property
+    def field_ids(self) -> "FieldIds | None":
+        """The ids of all columns and of the fields inside them; None if some field has none.
+
+        Definitions of earlier versions have ids of columns only. The next change of columns gives the others.
+        """
+        if self.columns is None:
+            return None
+        return ids_of((column.name, column.id, column.type) for column in self.columns)
+
     def with_schema(self, schema: "pa.Schema") -> "Definition":
-        """Return this definition with other columns: a name that it has keeps its id, others get new ones."""
-        last = self.last_column_id
+        """Return this definition with other columns: a name that it has keeps its id, others get new ones.
+
+        The same holds for fields inside columns. Parquet field ids of the schema are those of other data.
+        """
+        before = {column.name: column for column in self.columns or ()}
+        ids = count(self.last_column_id + 1)
+        plain = [field_to_json(unidentified_field(field)) for field in schema]
+        numbers = [before[field["name"]].id if field["name"] in before else next(ids) for field in plain]
         columns = []
-        for field in schema:
-            id = self.ids.get(field.name)
-            if id is None:
-                id = last = last + 1
-            columns.append(Column(id, **field_to_json(field)))
+        for id, field in zip(numbers, plain, strict=True):
+            old = before[field["name"]].type if field["name"] in before else None
+            columns.append(Column(id, **{**field, "type": with_ids(field["type"], old, ids.__next__)}))
         return msgspec.structs.replace(
             self,
             columns=tuple(columns),
-            last_column_id=last,
+            last_column_id=next(ids) - 1,
             schema_metadata=metadata_to_json(schema.metadata) if schema.metadata else None,
         )
 
@@ -168,14 +184,20 @@ def decode_definition(data: bytes, digest: str, origin: str) -> Definition:
         f"requires {', '.join(map(repr, unknown))}, which this version of lode does not know: upgrade lode",
         origin,
     )
-    ids = [column.id for column in found.columns or ()]
-    require(
-        len(set(ids)) == len(ids) and len(found.ids) == len(ids), "columns", "repeat an id or a name", origin
-    )
     try:
         _ = found.schema
     except ManifestInvalidError as error:
         raise ManifestInvalidError(f"{origin}: field 'columns': {error}", field="columns") from None
+    columns = found.columns or ()
+    inside = [id for column in columns for id in ids_inside(column.type) if id is not None]
+    require(all(type(id) is int for id in inside), "columns", "have an id that is not an integer", origin)
+    ids = [*(column.id for column in columns), *inside]
+    require(
+        len(set(ids)) == len(ids) and len(found.ids) == len(columns),
+        "columns",
+        "repeat an id or a name",
+        origin,
+    )
     # The digest names these very bytes, which another version may have formatted in another way.
     found.__dict__.update(data=data, digest=digest)
     return found

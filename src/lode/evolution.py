@@ -57,6 +57,7 @@ def evolve(
             else "create another dataset with a schema, and write the rows there"
         )
         raise InvalidOptionError(f"the dataset has no schema, so there is nothing to evolve: {hint}")
+    before = definition.digest
     for name, new in (rename or {}).items():
         definition = _rename(definition, name, new)
     for name in column_names("drop", drop):
@@ -67,7 +68,13 @@ def evolve(
         definition = _widen(definition, name, _nullable_field(name, kind).type)
     for name in column_names("relax", relax):
         definition = _replace(definition, name, _field(definition, name).with_nullable(True))
-    return definition
+    return definition if definition.digest == before else _identified(definition)
+
+
+def _identified(definition: Definition) -> Definition:
+    """The definition with ids for all fields inside its columns, which those of earlier versions lack."""
+    schema = definition.schema
+    return definition if schema is None or definition.field_ids else definition.with_schema(schema)
 
 
 def adopt(definition: Definition, schema: pa.Schema) -> Definition:
@@ -341,6 +348,8 @@ def _widen(definition: Definition, name: str, kind: Any) -> Definition:
 def _replace(definition: Definition, name: str, field: pa.Field[Any]) -> Definition:
     schema = definition.schema
     assert schema is not None
+    if schema.field(name).equals(field, check_metadata=True):
+        return definition
     return definition.with_schema(schema.set(schema.get_field_index(name), field))
 
 

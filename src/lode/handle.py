@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from lode.codec.components import Components
 from lode.codec.protocol import has_schema, takes_first_schema
 from lode.errors import ComponentMismatchError, DataError, PathExistsError
-from lode.evolution import check_columns, check_schema
+from lode.evolution import adopt, check_columns, check_schema
 from lode.format.ids import SnapshotIds, check_new_id
 from lode.format.manifest import DROP, encode_manifest
 from lode.format.paths import DefaultLayout
-from lode.options import stricter
+from lode.options import stricter, with_ids
 from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
@@ -289,6 +289,10 @@ class DatasetHandle:
                 check_columns(target, schema, self.id)
         elif schema is not None and takes_first_schema(components.codec) and has_schema(components.codec):
             components = replace(components, codec=components.codec.with_schema(schema))
+        if target.columns is None and has_schema(components.codec) and components.codec.schema is not None:
+            # This write gives the dataset its columns, so it also decides their ids.
+            first = adopt(target, components.codec.schema)
+            components = replace(components, codec=with_ids(components.codec, first))
         return Stager(
             self.store,
             self.id,

@@ -9,7 +9,7 @@ import msgspec
 
 from lode.codec.columnar import to_batch
 from lode.codec.components import DEFAULT_CODEC, Components, components_of
-from lode.codec.protocol import has_schema, streams
+from lode.codec.protocol import has_field_ids, has_schema, streams
 from lode.codec.schema import to_schema
 from lode.definition import Definition, layout_name, with_fields
 from lode.errors import ComponentMismatchError, InvalidOptionError
@@ -112,8 +112,13 @@ class DatasetOptions:
         codec = self.codec if self.codec is not None else named.codec
         stored = definition.schema
         if stored is not None and has_schema(codec):
-            codec = codec.with_schema(stored)
+            codec = with_ids(codec.with_schema(stored), definition)
         return Components(codec, self.compressor or named.compressor, self.checksum or named.checksum)
+
+
+def with_ids(codec: Codec, definition: Definition) -> Codec:
+    """The codec for files with the ids that columns have in a definition, if it writes any."""
+    return codec.with_field_ids(definition.field_ids) if has_field_ids(codec) else codec
 
 
 def codec_with_schema(codec: Codec | str | None, schema: SchemaSpec | None) -> Codec | str | None:

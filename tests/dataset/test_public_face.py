@@ -188,6 +188,7 @@ INTERNAL = {
     *("ChainPaths", "ManifestPlace"),  # layouts give them to the library
     *("ArrowEncoder", "JSONLEncoder", "ParquetEncoder", "Sink", "ClosableSink", "Hasher"),  # codecs use them
     *("Footer", "FooterReader", "Unchanged"),  # rewriting copies row groups with them
+    *("FieldIds", "PartitionValue"),  # datasets give them to codecs, and rewriting to stagers
     *("Committer", "DatasetDraft", "DataFile", "RecordFile"),  # stagers and transactions are made by datasets
 }
 

@@ -444,3 +444,22 @@ def test_variants_and_geometries_come_back_as_they_went(
     only = lode.spark.read(spark, lake, "events", columns=["id", "v", "many", "s"], reader="spark")
     assert only.schema["v"].dataType.simpleString() == "variant"
     assert only.selectExpr("sum(v:a::int + s.v::int)").first()[0] == 5  # type: ignore[index]  # a sum has a row
+
+
+def test_files_of_spark_have_the_ids_of_columns_and_partition_values(spark: SparkSession, lake: str) -> None:
+    lode.Dataset.create(
+        "events",
+        lake,
+        schema={"day": "string", "id": "int64", "amount": "decimal(38,1)", "s": "struct<x:int64>"},
+        partition_by=["day"],
+    )
+    ds = opened(lake)
+    snapshot = ds.write(frame(spark).selectExpr("*", "named_struct('x', id) as s"))
+    for path, file in zip(local(ds, snapshot), snapshot.files, strict=True):
+        schema = pq.read_schema(path)
+        top = {field.name: (field.metadata or {}).get(b"PARQUET:field_id") for field in schema}
+        assert top == {"day": b"1", "id": b"2", "amount": b"3", "s": b"4"}
+        inner: Any = schema.field("s").type
+        assert inner.field(0).metadata[b"PARQUET:field_id"] == b"5"
+        assert file.partition == {"day": ds.layout.partition_of(ds.id, file.path).removeprefix("day=")}
+    assert lode.verify(ds).ok

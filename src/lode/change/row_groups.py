@@ -14,6 +14,7 @@ from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
 from lode.codec.row_groups import Footer, RowGroupCopy
 from lode.errors import InvalidFormatError
+from lode.format.partition_values import common_values
 from lode.lazy import pa, pt
 from lode.read.source import READ_AHEAD, ObjectFile, open_object
 from lode.write.stage import Unchanged
@@ -77,7 +78,7 @@ def rewrite(scan: Scan, part: Part, stager: Stager, stays: Stays, rows: Rows) ->
                 others = [msgspec.structs.replace(manifest, files=(file,)) for manifest, file in run]
                 yield from rows(0, scan.of(others).rows())
 
-        return stager.join(partition, pieces())
+        return stager.join(partition, pieces(), common_values(files))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,10 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, *, first_row: int) -> p
     Raises:
         SchemaViolationError: A column is unknown or missing, or a value would change; names row and column.
     """
-    if batch.schema.equals(schema, check_metadata=True) and _cannot_be_violated(schema):
-        return batch
+    if batch.schema.equals(schema) and _cannot_be_violated(schema):
+        if batch.schema.equals(schema, check_metadata=True):
+            return batch
+        return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
     names = batch.schema.names
     for name in names:
         if name not in schema.names:

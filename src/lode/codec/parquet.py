@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import shutil
 import tempfile
+from base64 import b64encode
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, NamedTuple, TypeAlias, cast
 
 from lode.codec.columnar import ColumnarCodec, schema_for, to_batch
 from lode.codec.dictionary import Samples, named_columns
+from lode.codec.field_ids import FieldIds, identified, unidentified
 from lode.codec.footer import Footers
 from lode.codec.pyfile import SinkFile, SourceFile
 from lode.codec.row_groups import Footer, JoinedFile, RowGroupCopy
@@ -76,6 +79,7 @@ class Parquet(ColumnarCodec):
     if TYPE_CHECKING:
         _samples: Samples
         _footers: Footers
+        _stored: StoredSchema | None
 
     def __init__(
         self,
@@ -103,6 +107,18 @@ class Parquet(ColumnarCodec):
             object.__setattr__(self, key, value)
         object.__setattr__(self, "_samples", Samples())
         object.__setattr__(self, "_footers", Footers())
+        object.__setattr__(self, "_stored", None)
+
+    def with_field_ids(self, ids: FieldIds | None) -> Parquet:
+        """Return this codec for files that have these ids of columns, and of the fields inside them."""
+        other = copy(self)
+        object.__setattr__(other, "_stored", None if ids is None else StoredSchema(ids))
+        return other
+
+    @property
+    def field_ids(self) -> FieldIds | None:
+        """The ids that files get, if their columns have any."""
+        return None if self._stored is None else self._stored.ids
 
     @property
     def bytes_per_file(self) -> int:
@@ -138,12 +154,19 @@ class Parquet(ColumnarCodec):
                 source_file = SourceFile(cast("BinaryIO", spool))
             try:
                 file = pq.ParquetFile(pa.PythonFile(source_file, mode="r"), page_checksum_verification=True)
+                without_ids: pa.Schema | None = None
                 empty = True
                 for batch in file.iter_batches(_ROWS_PER_READ, row_groups, columns):
-                    empty = False
-                    yield batch
+                    if empty:
+                        empty, found = False, batch.schema
+                        plain = unidentified(found)
+                        without_ids = None if plain is found else plain
+                    if without_ids is None:
+                        yield batch
+                    else:
+                        yield pa.RecordBatch.from_arrays(batch.columns, schema=without_ids)
                 if empty:
-                    yield pa.RecordBatch.from_pylist([], schema=file.schema_arrow)
+                    yield pa.RecordBatch.from_pylist([], schema=unidentified(file.schema_arrow))
             except (pa.ArrowException, OSError) as error:
                 if error is source_file.error:
                     raise
@@ -163,7 +186,7 @@ class Parquet(ColumnarCodec):
         """Read the footer; the whole file if ``source`` cannot seek."""
         import pyarrow.parquet as pq
 
-        return pq.read_schema(source if source.seekable() else pa.BufferReader(source.read()))
+        return unidentified(pq.read_schema(source if source.seekable() else pa.BufferReader(source.read())))
 
     def open_whole(self, data: bytes) -> Callable[[Sequence[str]], pa.Table]:
         """Read the footer of a whole file; the result decodes columns on its caller's thread."""
@@ -181,6 +204,39 @@ class Parquet(ColumnarCodec):
         import pyarrow.dataset as pads
 
         return pads.ParquetFileFormat()
+
+
+class _Stored(NamedTuple):
+    """What a Parquet writer gets for a schema: the schema with ids, and the metadata of the file."""
+
+    schema: pa.Schema
+    metadata: dict[bytes, bytes]
+
+
+class StoredSchema:
+    """Makes schemas with ids. It remembers the last one: most codecs only ever have one."""
+
+    def __init__(self, ids: FieldIds) -> None:
+        self.ids = ids
+        self._last: tuple[pa.Schema, _Stored | None] | None = None
+
+    def of(self, schema: pa.Schema) -> _Stored | None:
+        """What the writer gets; None if some field has no id."""
+        last = self._last
+        if last is None or (last[0] is not schema and not last[0].equals(schema, check_metadata=True)):
+            last = self._last = schema, self._made(schema)
+        return last[1]
+
+    def _made(self, schema: pa.Schema) -> _Stored | None:
+        found = identified(schema, self.ids)
+        if found is None:
+            return None
+        # Arrow's own copy of the schema would repeat every id, at a hundred bytes each.
+        arrow = b64encode(schema.serialize().to_pybytes())
+        return _Stored(found, {**(schema.metadata or {}), b"ARROW:schema": arrow})
+
+    def __reduce__(self) -> tuple[type[StoredSchema], tuple[FieldIds]]:
+        return StoredSchema, (self.ids,)
 
 
 class ParquetEncoder:
@@ -361,16 +417,21 @@ class ParquetEncoder:
             compression = "snappy" if is_small and codec.level is None else "zstd"
         writer: Any = pq.ParquetWriter
         dictionary = self._dictionary_of(sample) if self._dictionary is None else self._dictionary
+        stored = None if codec._stored is None else codec._stored.of(sample.schema)
         try:
-            return writer(
+            made = writer(
                 sink,
-                sample.schema,
+                sample.schema if stored is None else stored.schema,
                 compression=compression,
                 compression_level=codec.level,
                 use_dictionary=dictionary,
                 metadata_collector=footers,
                 write_page_checksum=True,
+                store_schema=stored is None,
             )
+            if stored is not None:
+                made.add_key_value_metadata(stored.metadata)
+            return made
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise InvalidOptionError(f"Parquet cannot hold this schema, or not so: {error}") from error
 

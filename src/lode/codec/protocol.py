@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
     from typing_extensions import Buffer
 
+    from lode.codec.field_ids import FieldIds
     from lode.format.manifest import FileStats
 
 _EXTENSION: Final = re.compile(r"(?:\.[A-Za-z0-9]+){1,2}", re.ASCII)
@@ -116,6 +117,20 @@ class ColumnarCodec(SchemaCodec, Protocol):
 
 
 @runtime_checkable
+class IdentifyingCodec(SchemaCodec, Protocol):
+    """A codec whose files have the ids of columns, and of the fields inside them."""
+
+    @property
+    def field_ids(self) -> FieldIds | None:
+        """The ids that files get, if their columns have any."""
+        ...
+
+    def with_field_ids(self, ids: FieldIds | None) -> Codec:
+        """Return this codec for files with these ids."""
+        ...
+
+
+@runtime_checkable
 class NativeCodec(ColumnarCodec, Protocol):
     """A codec whose files pyarrow's scanner reads: columns, filters and threads are then pyarrow's."""
 
@@ -170,6 +185,10 @@ def conforms(codec: Codec | None) -> TypeGuard[ConformingCodec]:
 
 def has_schema(codec: Codec | None) -> TypeGuard[SchemaCodec]:
     return hasattr(codec, "with_schema")
+
+
+def has_field_ids(codec: Codec | None) -> TypeGuard[IdentifyingCodec]:
+    return hasattr(codec, "with_field_ids")
 
 
 def takes_first_schema(codec: Codec | None) -> bool:

@@ -25,6 +25,8 @@ _ROW_GROUPS: Final = 4
 _CREATED_BY: Final = 6
 _COLUMN_ORDERS: Final = 7
 _ENCRYPTION: Final = 8
+# of an element of its schema,
+_FIELD_ID: Final = 9
 # of a row group,
 _COLUMNS: Final = 1
 _GROUP_BYTES: Final = 2
@@ -74,10 +76,33 @@ class Footer(NamedTuple):
         return found
 
     def is_like(self, other: Footer) -> bool:
-        """Whether row groups under this footer can be part of a file with the other one."""
-        alike = all(self.fields.get(part) == other.fields.get(part) for part in (_SCHEMA, _COLUMN_ORDERS))
+        """Whether row groups under this footer can be part of a file with the other one.
+
+        A file without ids of fields, as earlier versions write it, gets those of the other.
+        """
+        theirs = other.elements if self.has_ids else other.elements_without_ids
+        alike = self.elements == theirs and self.fields.get(_COLUMN_ORDERS) == other.fields.get(
+            _COLUMN_ORDERS
+        )
         # Readers distrust the statistics of some other libraries by their name.
         return alike and all(_ENCRYPTION not in each.fields and each.is_by_arrow for each in (self, other))
+
+    @property
+    def elements(self) -> list[Struct]:
+        """The schema, element by element."""
+        found: list[Struct] = self.fields[_SCHEMA].value.values
+        return found
+
+    @property
+    def has_ids(self) -> bool:
+        return any(_FIELD_ID in element for element in self.elements)
+
+    @property
+    def elements_without_ids(self) -> list[Struct]:
+        return [
+            {number: value for number, value in element.items() if number != _FIELD_ID}
+            for element in self.elements
+        ]
 
     @property
     def is_by_arrow(self) -> bool:

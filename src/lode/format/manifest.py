@@ -66,6 +66,11 @@ class FileRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     size_bytes: Count
     checksum: str | None = None
     stats: FileStats | None = None
+    # The partition values that all of its rows have; None in files of earlier versions and of Go.
+    partition: dict[str, str | int | float | bool | None] | None = None
+
+    def __hash__(self) -> int:
+        return hash(self.path)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -330,10 +330,11 @@ def enclosing(partition: str) -> Iterator[str]:
 
 def _canonical_part(part: str) -> str:
     key, _, value = part.partition("=")
-    return f"{key}={quote(_canonical_text(unquote(value)), safe='$&+=:@')}"
+    return f"{key}={quote(canonical_text(unquote(value)), safe='$&+=:@')}"
 
 
-def _canonical_text(text: str) -> str:
+def canonical_text(text: str) -> str:
+    """One text for all texts that Go and Python give the same partition value."""
     if text in ("", NULL_PARTITION, GO_NULL):
         return NULL_PARTITION
     if text.lower() in ("nan", "inf", "+inf", "-inf"):

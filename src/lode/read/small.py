@@ -193,6 +193,9 @@ def _in_schema(table: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch] | Non
     """The rows with exactly these columns; None if one has another type."""
     if table.schema.equals(schema, check_metadata=True):
         return table.to_batches()
+    if table.schema.equals(schema):
+        # Parquet's field ids are metadata of the columns of a file.
+        return pa.Table.from_arrays(table.columns, schema=schema).to_batches()
     names = table.schema.names
     arrays = []
     for field in schema:

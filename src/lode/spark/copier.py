@@ -13,6 +13,7 @@ from cachetools import LRUCache
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor
+from lode.codec.field_ids import disagreement
 from lode.dataset import Dataset
 from lode.errors import (
     ChecksumMismatchError,
@@ -186,18 +187,19 @@ def _copy_files(
     ]
     courier = _Courier(origin.store, target.stager())
     work = [errand for _, errand in errands]
-    # They are as large as all else together, and tasks have no use for them.
-    statistics = [file.stats for snapshot in group for file in _in_order(snapshot.files)]
+    # What they say is as large as all else together, and tasks have no use for it.
+    originals = [file for snapshot in group for file in _in_order(snapshot.files)]
     copied = spread(spark, courier, work, [errand.file.size_bytes for errand in work])
     found: dict[str, tuple[str, list[FileRef]]] = {old: (new, []) for old, new in ids.items()}
-    for (old, _), file, stats in zip(errands, copied, statistics, strict=True):
-        found[old][1].append(msgspec.structs.replace(file, stats=stats))
+    for (old, _), file, original in zip(errands, copied, originals, strict=True):
+        known = msgspec.structs.replace(file, stats=original.stats, partition=original.partition)
+        found[old][1].append(known)
     return found
 
 
 def _errand(origin: Dataset, manifest: Manifest, file: FileRef, snapshot_id: str, number: int) -> _Errand:
     partition = origin.layout.partition_of(origin.id, file.path)
-    slim = msgspec.structs.replace(file, stats=None)
+    slim = msgspec.structs.replace(file, stats=None, partition=None)
     return _Errand(slim, manifest.checksum_algorithm, snapshot_id, partition, number)
 
 
@@ -348,6 +350,12 @@ class _Columns:
                     check_schema(before, then.schema, dataset_id)
                 except SchemaViolationError as error:
                     raise ComponentMismatchError(f"{error}; files can only be copied as they are") from None
+            name = disagreement(then.field_ids or {}, before.field_ids or {})
+            if name is not None:
+                raise ComponentMismatchError(
+                    f"column {name!r} has another id in dataset {dataset_id!r} than in the files, which can "
+                    "only be copied as they are: copy into a new dataset"
+                )
             return before
 
         return change

@@ -80,12 +80,12 @@ def _places(bound: Mapping[str, Bound]) -> dict[str, int]:
     places = {id: each.sequence for id, each in bound.items() if each.sequence is not None}
     for snapshot_id in bound:
         line: list[str] = []
-        current: str | None = snapshot_id
+        current = snapshot_id
         while current in bound and current not in places and len(line) < len(bound):
             line.append(current)
             parent = bound[current].parent
-            current = None if parent is None else parent.snapshot_id
-        before = places.get(current or "", 0)
+            current = "" if parent is None else parent.snapshot_id
+        before = places.get(current, 0)
         for place, id in enumerate(reversed(line), before + 1):
             places[id] = place
     return places

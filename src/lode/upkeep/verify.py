@@ -18,8 +18,9 @@ from lode.dataset import Dataset
 from lode.definition import decode_definition
 from lode.errors import ChecksumMismatchError, DataError, LodeError, MissingError, NotFoundError, UsageError
 from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, FileRef, Manifest, decode_manifest, json_text
+from lode.format.partition_values import contradicts
 from lode.read.manifests import read_manifests
-from lode.read.resolve import EncodedManifest
+from lode.read.resolve import ANY_KEYS, EncodedManifest
 from lode.read.source import get_bounded, verify_file
 from lode.read.tags import load_tag, tag_names
 from lode.runtime import REAL, Runtime
@@ -167,6 +168,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
         manifest = encoded.manifest
         misplaced = list(_check_place(path, snapshot_id, target.id, manifest))
         found.problems += misplaced
+        found.problems += _check_partitions(path, target, manifest)
         if not misplaced:
             copies[snapshot_id] = [each for each in _expected_copies(chain, encoded) if share.has(each.path)]
         if manifest.operation == DROP:
@@ -307,6 +309,20 @@ def _expected_by(manifest: Manifest | VolumeManifest) -> Iterator[ExpectedObject
         for block in manifest.blocks:
             slim = FileRef(block.path, block.length, block.checksum)
             yield ExpectedObject(manifest.snapshot_id, slim, algorithm)
+
+
+def _check_partitions(path: str, target: Dataset | Volume, manifest: Any) -> Iterator[Problem]:
+    """Check that the partition values of files are those of their paths."""
+    if not isinstance(target, Dataset) or not isinstance(manifest, Manifest):
+        return
+    for file in manifest.files:
+        # Not the layout of the dataset: a damaged pointer does not tell it.
+        partition = ANY_KEYS.partition_of(target.id, file.path)
+        if file.partition is not None and partition:
+            key = contradicts(partition, file.partition)
+            if key is not None:
+                message = f"{path} says of {file.path} that {key!r} is {file.partition[key]!r}"
+                yield Problem("partition-value", path, f"{message}: restore the manifest")
 
 
 def _check_place(

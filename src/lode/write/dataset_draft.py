@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from lode.codec.arrow_json import schema_from_bytes
 from lode.codec.components import codec_named
+from lode.codec.field_ids import disagreement
 from lode.codec.go_profile import check_go_change, check_go_schema
-from lode.codec.protocol import takes_any_record
+from lode.codec.protocol import has_field_ids, takes_any_record
 from lode.errors import (
     ComponentMismatchError,
     InvalidOptionError,
@@ -32,6 +33,7 @@ from lode.write.rebase import Touched, find_overlap, partitions_of, recent_commi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lode.codec.field_ids import FieldIds
     from lode.definition import Definition
     from lode.evolution import Evolution
     from lode.format.group import Follows
@@ -140,7 +142,27 @@ class DatasetDraft(Draft[Manifest]):
             check_schema(after, columns, self.stager.dataset_id)
         for part in self.staged:
             self._check_part(part, before, after)
+        codec = self.stager.components.codec
+        if has_field_ids(codec):
+            self._check_ids(codec.field_ids, after)
         return after
+
+    def _check_ids(self, staged: FieldIds | None, after: Definition) -> None:
+        """Refuse Parquet files with other ids of columns than the dataset has.
+
+        A write that adds columns stages files with the ids that these will get. Another writer may add
+        columns first.
+        """
+        ids = after.field_ids
+        if staged is None or staged is ids or after.columns is None or not any(True for _ in self._files()):
+            return
+        name = disagreement(staged, ids or {})
+        if name is not None or ids is None:
+            raise SchemaViolationError(
+                f"the columns of dataset {self.stager.dataset_id!r} have other ids than the files, because "
+                "another writer changed the columns while this was written: write it again",
+                column=name,
+            )
 
     def _check_part(self, part: Staged, before: Definition, after: Definition) -> None:
         """Refuse files that a stager elsewhere staged for columns that the dataset no longer has so."""

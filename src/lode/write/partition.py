@@ -10,25 +10,42 @@ from lode.format.paths import partition_path
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.codec.protocol import Chunk
 
 
-def split(chunk: Chunk, keys: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
-    """Yield (partition, rows) with the rows of each partition in their order; a null key has its own."""
+def split(
+    chunk: Chunk, keys: Sequence[str], observe: Callable[[str, Sequence[Any]], None] = lambda *_: None
+) -> Iterator[tuple[str, Chunk]]:
+    """Yield (partition, rows) with the rows of each partition in their order; a null key has its own.
+
+    Args:
+        chunk: The rows.
+        keys: The partition keys.
+        observe: Called with each partition and its values; several times if one path has several values.
+    """
     if isinstance(chunk, list):
-        yield from _split_records(chunk, keys)
+        yield from _split_records(chunk, keys, observe)
     elif chunk.num_rows:
-        yield from _split_batch(chunk, keys)
+        yield from _split_batch(chunk, keys, observe)
 
 
-def _split_records(records: list[Any], keys: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
+def _split_records(
+    records: list[Any], keys: Sequence[str], observe: Callable[[str, Sequence[Any]], None]
+) -> Iterator[tuple[str, Chunk]]:
     # Grouped by the rendered path, not by the values: 1 and 1.0 and True are equal, their paths are not.
     groups: dict[str, list[Any]] = {}
+    seen: set[tuple[Any, ...]] = set()
     for record in records:
         values = [_value(record, key) for key in keys]
-        groups.setdefault(partition_path(keys, values), []).append(record)
+        path = partition_path(keys, values)
+        # With their types, for the same reason. What has a path can be hashed.
+        known = (path, *values, *map(type, values))
+        if known not in seen:
+            seen.add(known)
+            observe(path, values)
+        groups.setdefault(path, []).append(record)
     yield from groups.items()
 
 
@@ -47,7 +64,9 @@ def _missing(key: str) -> SchemaViolationError:
     )
 
 
-def _split_batch(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
+def _split_batch(
+    batch: pa.RecordBatch, keys: Sequence[str], observe: Callable[[str, Sequence[Any]], None]
+) -> Iterator[tuple[str, Chunk]]:
     import pyarrow.compute as pc
 
     for key in keys:
@@ -68,10 +87,10 @@ def _split_batch(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[s
     start = 0
     for end in runs.run_ends.to_pylist():
         first = order[start].as_py()
-        yield (
-            partition_path(keys, [value[first].as_py() for value in values]),
-            batch.slice(start, end - start),
-        )
+        found = [value[first].as_py() for value in values]
+        path = partition_path(keys, found)
+        observe(path, found)
+        yield path, batch.slice(start, end - start)
         start = end
 
 

@@ -21,6 +21,7 @@ from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
 from lode.evolution import column_names
 from lode.format.manifest import FileRef
+from lode.format.partition_values import PartitionValues, with_partition
 from lode.format.paths import Layout
 from lode.lazy import pa
 from lode.runtime import REAL, Runtime, one_by_one
@@ -41,10 +42,11 @@ from lode.write.parallel import (
 from lode.write.partition import split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lode.codec.protocol import Chunk
     from lode.codec.row_groups import RowGroupCopy
+    from lode.format.partition_values import PartitionValue
     from lode.write.parallel import Each
 
 _RECORDS: Final = (
@@ -145,20 +147,27 @@ class Stager(msgspec.Struct, frozen=True):
                 return msgspec.structs.replace(staged, schema=schema_to_bytes(schema))
         if not self.layout.keys and not serial:
             return self.stage(records, task=task)
-        timestamps = TimestampRange(self.timestamp_column)
-        files = self._write_open(self._split(records, timestamps), f"-{self._token()}")
-        return msgspec.structs.replace(_staged(files, timestamps, task), definition=self.definition)
+        timestamps, values = TimestampRange(self.timestamp_column), PartitionValues(self.layout.keys)
+        files = self._write_open(self._split(records, timestamps, values), f"-{self._token()}")
+        staged = _staged(self._labelled(files, values), timestamps, task)
+        return msgspec.structs.replace(staged, definition=self.definition)
 
     def rewrite(self, rows: Iterable[Any]) -> Staged:
         """Stage the rows of other files: encoded on this thread, and read ahead on another."""
         return self.write_records(read_ahead(rows), serial=True)
 
-    def join(self, partition: str, parts: Iterable[pa.RecordBatch | Unchanged]) -> Staged:
+    def join(
+        self,
+        partition: str,
+        parts: Iterable[pa.RecordBatch | Unchanged],
+        values: Mapping[str, PartitionValue] | None = None,
+    ) -> Staged:
         """Stage one Parquet file of the rows and row groups of others, in this order.
 
         Args:
             partition: Of all rows.
             parts: Rows, and row groups to copy.
+            values: The partition values that all rows have.
         """
         timestamps = TimestampRange(self.timestamp_column)
         path = self._path(partition, "data", f"-{self._token()}")
@@ -171,7 +180,7 @@ class Stager(msgspec.Struct, frozen=True):
                 elif part.num_rows:
                     timestamps.observe(part)
                     file.write(part)
-            files = (file.finish(),) if timestamps.rows else ()
+            files = (with_partition(file.finish(), values),) if timestamps.rows else ()
         except BaseException:
             file.abort()
             raise
@@ -274,8 +283,8 @@ class Stager(msgspec.Struct, frozen=True):
         return _staged(files, timestamps, task)
 
     def _stage_partitions(self, data: Any, suffix: str, task: str | None) -> Staged:
-        timestamps = TimestampRange(self.timestamp_column)
-        parts = self._split(data, timestamps)
+        timestamps, values = TimestampRange(self.timestamp_column), PartitionValues(self.layout.keys)
+        parts = self._split(data, timestamps, values)
         # A table or a list is in memory anyway. The rows of a stream are grouped only as far as they fit.
         is_stream = not isinstance(data, pa.Table | list | tuple)
         groups: dict[str, list[Chunk]] = {}
@@ -287,20 +296,28 @@ class Stager(msgspec.Struct, frozen=True):
                 if held > MAX_HELD_BYTES:
                     grouped = ((name, chunk) for name in list(groups) for chunk in groups.pop(name))
                     files = self._write_open(chain(grouped, parts), suffix)
-                    return _staged(files, timestamps, task)
+                    return _staged(self._labelled(files, values), timestamps, task)
         few = len(groups) == 1 or (timestamps.rows < MIN_PARALLEL_ROWS and is_nearby(self.store))
         files = self._write(
             [FileJob(partition, suffix, chunks) for partition, chunks in groups.items()],
             one_by_one if few else self.runtime.each,
         )
-        return _staged(files, timestamps, task)
+        return _staged(self._labelled(files, values), timestamps, task)
 
-    def _split(self, data: Any, timestamps: TimestampRange) -> Iterator[tuple[str, Chunk]]:
+    def _labelled(self, files: list[FileRef], values: PartitionValues) -> list[FileRef]:
+        """The files with their partition values, which are known when all rows were split."""
+        if not self.layout.keys:
+            return files
+        return values.label(files, partial(self.layout.partition_of, self.dataset_id))
+
+    def _split(
+        self, data: Any, timestamps: TimestampRange, values: PartitionValues
+    ) -> Iterator[tuple[str, Chunk]]:
         """Yield the rows by partition; without keys all rows are in the partition ``""``."""
         keys = self.layout.keys
         for chunk in self._conformed(data, timestamps):
             if keys:
-                yield from split(chunk, keys)
+                yield from split(chunk, keys, values.observe)
             elif len(chunk):
                 yield "", chunk
 

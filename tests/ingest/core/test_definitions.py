@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lode
@@ -15,6 +16,7 @@ from lode.ingest.status import Code, Refused
 from lode.ingest.types.columns import Column, TableSchema
 from lode.store import CountingStore
 from support.ingest.engines import PARTS, PLAIN, SCHEMA, TABLES, WIDER, append, engine_on, ids_in, lake, rows
+from support.stored_objects import complaints, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -359,3 +361,34 @@ def test_a_library_writer_without_a_required_column_is_refused(engine: Engine, s
     append_rows(engine, table, {"id": 1, "text": "x"})
     with pytest.raises(lode.SchemaViolationError, match="id"):
         as_library(store, table).write(pa.table({"text": ["y"]}))
+
+
+def test_files_of_the_server_have_the_ids_of_columns(engine: Engine, store: CountingStore) -> None:
+    name = new_table(engine, Column("id", "INT64"), Column("tags", "STRING", mode="REPEATED"))
+    append_rows(engine, name, {"id": 1, "tags": ["a"]})
+    dataset = as_library(store, name)
+    (file,) = dataset.latest().files
+    schema = pq.read_schema(pa.BufferReader(store.get(file.path)))
+    ids = dataset.definition.field_ids
+    assert ids is not None
+    top = {field.name: int((field.metadata or {})[b"PARQUET:field_id"]) for field in schema}
+    assert top == {column: id.id for column, id in ids.items()}
+    inner: Any = schema.field("tags").type
+    assert inner.value_field.metadata[b"PARQUET:field_id"] == str(ids["tags"].inside["element"].id).encode()
+
+
+def test_every_object_of_the_server_fulfils_its_schema(engine: Engine, store: CountingStore) -> None:
+    name = new_table(engine, Column("id", "INT64"), Column("s", "STRUCT", fields=(Column("x", "STRING"),)))
+    append_rows(engine, name, {"id": 1, "s": {"x": "a"}})
+    append_rows(engine, PARTS, {"id": 1, "text": "a"})
+    engine.catalog.delete_table(name)
+    found = {entry.path: store.get(entry.path) for entry in store.list()}
+    kinds = {kind_of(path) for path in found if not path.startswith("ingest-state/")}
+    assert {"catalog-dataset", "catalog-table", "manifest", "definition"} <= kinds
+    wrong = [
+        complaint
+        for path, data in found.items()
+        if not path.startswith("ingest-state/")
+        for complaint in complaints(path, data)
+    ]
+    assert wrong == []
