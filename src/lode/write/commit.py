@@ -127,7 +127,7 @@ class Committer(Generic[M]):
         self._intents = Intents(chain, self._publisher)
         self._recovery = HeadRecovery(chain, runtime, self._publisher)
         self._requests = TurnRequests(chain)
-        # The head that a commit expects: the last commit, the head a commit lost to, or the first one it read.
+        # The head that a commit expects: the last commit, the head one lost to, or the first one it read.
         self._head: Head[M] | None = None
         # The head that ``latest()`` has read since. The next commit expects it if it is newer.
         self._refreshed: Refreshed[M] | None = None

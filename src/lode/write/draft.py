@@ -74,7 +74,7 @@ class Draft(ABC, Generic[M]):
     is_behind: bool = False
     # Whether the id is known to be unused. False for an id that the caller chose, until it is checked.
     fresh: bool = True
-    # The head that the caller had read with ``latest()`` when this began, if that is newer than the last commit.
+    # What the caller had read with ``latest()`` when this began, if no commit has taken it in.
     refreshed: Refreshed[M] | None = None
     # The head that was known when the idempotency key was last looked up.
     key_checked_at: Head[M] | None = None

@@ -1,7 +1,7 @@
 """The newest snapshot that one object has seen: a history that does not contain it was lost or replaced.
 
-A disk that is not mounted, or a bucket that was emptied, looks like a dataset without snapshots. A writer that
-began a new history there would acknowledge writes that nobody finds when the old history is back.
+A disk that is not mounted, or a bucket that was emptied, looks like a dataset without snapshots. A writer
+that began a new history there would acknowledge writes that nobody finds when the old history is back.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class KnownHistory(Generic[M]):
         return self._newest
 
     def saw(self, head: Head[M], known: M | None) -> None:
-        """Take in a head that a reader has read. Only a history without anything is refused, without a call."""
+        """Take in a head that a reader has read. Only a history without anything is refused."""
         if known is None:
             self._newest = self._newest or head.parent
         elif head.parent is None and head.pending is None:
