@@ -36,10 +36,10 @@ from lode.runtime import ProcessLock
 from lode.snapshot import CommitReport
 from lode.store.protocol import SupportsQueue
 from lode.write.contention import LEADER, Contention, crowd_after
-from lode.write.draft import dropped
+from lode.write.draft import Refreshed, dropped
 from lode.write.group import Groups
 from lode.write.intent import Intents
-from lode.write.known import KnownHistory, Refreshed
+from lode.write.known import KnownHistory
 from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
 from lode.write.rebase import commits_after
 from lode.write.recovery import HeadRecovery

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from lode.errors import DatasetDroppedError
 from lode.read.resolve import AnyManifest
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lode.format.group import Follows
     from lode.format.manifest import Removes
     from lode.read.resolve import EncodedManifest, Head
-    from lode.write.known import Refreshed
     from lode.write.uploads import HeldUploads
 
 M = TypeVar("M", bound=AnyManifest)
@@ -34,6 +33,13 @@ class CommitSummary:
     operation: str = "append"
     removes: Removes | None = None
     restores: str | None = None
+
+
+class Refreshed(NamedTuple, Generic[M]):
+    """A head that ``latest()`` has read, and what was known before."""
+
+    head: Head[M]
+    known: M | None
 
 
 class Line(Protocol[M]):

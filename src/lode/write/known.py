@@ -6,7 +6,7 @@ that began a new history there would acknowledge writes that nobody finds when t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lode.errors import HistoryLostError
 from lode.format.manifest import DROP
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from lode.read.resolve import Chain
 
 M = TypeVar("M", bound=AnyManifest)
-
-
-class Refreshed(NamedTuple, Generic[M]):
-    """A head that ``latest()`` has read, and what was known before."""
-
-    head: Head[M]
-    known: M | None
 
 
 class KnownHistory(Generic[M]):
