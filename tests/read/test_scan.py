@@ -325,3 +325,19 @@ def test_a_scan_feeds_engines_without_copies_in_between(memory: CountingStore) -
     reader = dataset.scan()
     assert duckdb.connect().from_arrow(reader).aggregate("sum(id)").fetchall() == [(sum(range(30)),)]
     assert pl.DataFrame(dataset.scan()).height == 30
+
+
+def test_a_large_file_without_permission_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pyarrow opens it by its path. The superuser may read anything, so the error is made here."""
+    dataset = lode.Dataset("d", LocalStore(tmp_path / "lake", durable=False), codec="parquet")
+    dataset.write(pa.table({"a": [1, 2, 3]}))
+
+    def refuse(*_: Any) -> Any:
+        raise PermissionError(13, "Failed to open local file")
+
+    monkeypatch.setattr("lode.read.scan.is_small", lambda *_: False)
+    monkeypatch.setattr("lode.read.arrow_dataset.scanner_of", refuse)
+    with pytest.raises(lode.PermissionDeniedError, match="no permission for a file of dataset 'd'"):
+        dataset.scan().read_all()

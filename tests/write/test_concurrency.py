@@ -733,6 +733,19 @@ def test_a_store_without_swap_falls_back_to_delete_and_put() -> None:
     assert_linear(dataset, 2)
 
 
+def test_a_store_without_swap_raises_a_conflict_that_its_look_at_the_pointer_shows() -> None:
+    store = SwaplessStore()
+    first, second = (lode.Dataset("events", store) for _ in range(2))
+    first.write(b"x")
+    second.write(b"y")
+    with pytest.raises(lode.SnapshotConflictError):
+        first.write(b"z")
+    first.latest()
+    assert_linear(first, 2)
+    first.write(b"z")
+    assert_linear(first, 3)
+
+
 def test_a_dataset_tells_whether_its_store_is_safe_for_many_writers() -> None:
     assert lode.Dataset("events", MemoryStore()).safe_for_many_writers
     assert not lode.Dataset("events", SwaplessStore()).safe_for_many_writers

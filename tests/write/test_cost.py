@@ -102,6 +102,14 @@ def test_a_store_without_swap_pays_for_looking_deleting_and_putting() -> None:
     assert counted.total == 6
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_store_without_swap_takes_two_p_plus_five_calls_for_p_partitions(partitions: int) -> None:
+    store = CountingStore(SwaplessStore())
+    dataset = lode.Dataset("events", store, codec="jsonl", layout=lode.HiveLayout("day"))
+    rows = [{"day": str(number % partitions)} for number in range(20)]
+    assert warm(dataset, lambda dataset: dataset.write(rows)).total == 2 * partitions + 5
+
+
 def test_resolving_the_parent_warm_makes_no_call(store: CountingStore) -> None:
     dataset = lode.Dataset("events", store)
     dataset.write(b"x")

@@ -85,7 +85,7 @@ def test_an_empty_store_never_gets_a_first_snapshot_by_who_knew_one(kind: Kind, 
     KNOWS[known](kind, opened)
     objects = kind.take_away()
     for _ in range(3):
-        with pytest.raises(lode.HistoryLostError, match="does not contain snapshot .* lost or replaced"):
+        with pytest.raises(lode.HistoryLostError, match=r"does not contain snapshot .* lost or replaced"):
             kind.write(opened)
         assert kind.published == []
     kind.bring_back(objects)

@@ -12,6 +12,7 @@ from lode.errors import NoSnapshotsError, PathExistsError, StoreError
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import StoreWrapper
 from lode.write import uploads
+from lode.write.file import put_file
 from lode.write.uploads import HeldUploads
 
 if TYPE_CHECKING:
@@ -111,3 +112,31 @@ def test_files_that_are_large_together_are_uploaded_at_once(monkeypatch: pytest.
         upload()
     assert inner.get("a") == b"123456"
     assert not held.pending()
+
+
+class Doubling(StoreWrapper):
+    """A store far away, behind a network that delivers every put twice and passes on the second answer."""
+
+    nearby = False
+
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        if method == "put":
+            call()
+        return call()
+
+
+def test_a_write_whose_puts_are_delivered_twice_lands_once() -> None:
+    dataset = lode.Dataset("events", Doubling(MemoryStore()))
+    for number in range(3):
+        dataset.write(str(number).encode())
+    assert [dataset.read(snapshot) for snapshot in dataset.snapshots()] == [b"0", b"1", b"2"]
+    assert lode.verify(dataset).ok
+
+
+def test_the_file_of_another_writer_in_the_place_of_ours_is_still_refused() -> None:
+    store = MemoryStore()
+    for other in (b"theirs", b"ours and more", b""):
+        store.put(f"x{len(other)}", other)
+        with pytest.raises(PathExistsError):
+            put_file(store, f"x{len(other)}", b"ours")
+        assert store.get(f"x{len(other)}") == other

@@ -51,14 +51,14 @@ def scenario(initial: dict[str, bytes], writers: int, *, missed: bool, **trouble
 
 @pytest.mark.parametrize("missed", [True, False], ids=["missed", "empty"])
 @pytest.mark.parametrize(
-    "troubles", [{}, {"crashes": 1}, {"unknown": 1}, {"failures": 1}], ids=["none", "crash", "unknown", "failure"]
+    "troubles",
+    [{}, {"crashes": 1}, {"unknown": 1}, {"failures": 1}],
+    ids=["none", "crash", "unknown", "failure"],
 )
 def test_what_a_writer_was_told_of_is_there_when_the_history_is_back(
     initial: dict[str, bytes], missed: bool, troubles: dict[str, int]
 ) -> None:
-    report = explore(
-        scenario(initial, 1, missed=missed, **troubles), check_end=keeps_what_it_acknowledged
-    )
+    report = explore(scenario(initial, 1, missed=missed, **troubles), check_end=keeps_what_it_acknowledged)
     # Some are refused while it is away, and some write before or after that.
     assert report.count(lambda view: "a" in view.raised)
     assert report.count(lambda view: view.returned.get("a") == IDS["a"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import reads_whole
-from lode.errors import InvalidFormatError, InvalidOptionError, LodeError
+from lode.errors import InvalidFormatError, InvalidOptionError, LodeError, PermissionDeniedError
 from lode.lazy import pa
 from lode.read.files import check_components, decode_file, only_columns
 from lode.read.lazy_history import LazyHistory
@@ -363,6 +363,10 @@ class Scan:
                 yield from batches
         except LodeError:
             raise
+        except PermissionError as error:  # pyarrow opens local files by itself
+            raise PermissionDeniedError(
+                f"no permission for a file of dataset {self.dataset_id!r}: {error}"
+            ) from error
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise self._damaged(error) from error
 

@@ -5,7 +5,6 @@ synced. That includes names that another process has made and not synced yet.
 """
 
 # os calls, not pathlib: a commit makes dozens of them, and the objects of pathlib would cost more.
-# ruff: noqa: PTH108
 
 from __future__ import annotations
 
@@ -152,9 +151,7 @@ class NewFile:
             _fsync(self._descriptor, self.path)
         try:
             root = self._tree.descriptor
-            os.link(
-                self._temporary, self._final, src_dir_fd=root, dst_dir_fd=root, follow_symlinks=False
-            )
+            os.link(self._temporary, self._final, src_dir_fd=root, dst_dir_fd=root, follow_symlinks=False)
         except FileExistsError as error:
             raise taken(self._tree, self.path, durable=durable) from error
         except OSError as error:

@@ -112,8 +112,8 @@ class Tree:
             if not known:
                 raise
             raise StoreMissingError(
-                f"the folder {self.root!r} of the store is missing, and was there before: mount it or move it "
-                "back; a store does not make its folder a second time"
+                f"the folder {self.root!r} of the store is missing, and was there before: mount it or move "
+                "it back; a store does not make its folder a second time"
             ) from None
         opened = self._opened or self._open_root()
         if opened[1] != (status.st_dev, status.st_ino):

@@ -76,7 +76,7 @@ def check_segments(chain: Chain[Manifest], bound: Mapping[str, Bound], first: in
 
 
 def _places(bound: Mapping[str, Bound]) -> dict[str, int]:
-    """The place in history of each snapshot. Those of Go have no number: they are counted along the parents."""
+    """The place in history of each snapshot. Those of Go have no number and are counted along the parents."""
     places = {id: each.sequence for id, each in bound.items() if each.sequence is not None}
     for snapshot_id in bound:
         line: list[str] = []
@@ -86,8 +86,7 @@ def _places(bound: Mapping[str, Bound]) -> dict[str, int]:
             parent = bound[current].parent
             current = "" if parent is None else parent.snapshot_id
         before = places.get(current, 0)
-        for place, id in enumerate(reversed(line), before + 1):
-            places[id] = place
+        places |= {id: place for place, id in enumerate(reversed(line), before + 1)}
     return places
 
 

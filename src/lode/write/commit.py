@@ -37,10 +37,10 @@ from lode.runtime import ProcessLock
 from lode.snapshot import CommitReport
 from lode.store.protocol import SupportsQueue
 from lode.write.contention import LEADER, Contention, crowd_after
-from lode.write.draft import dropped
+from lode.write.draft import Refreshed, dropped
 from lode.write.group import Groups
 from lode.write.intent import Intents
-from lode.write.known import KnownHistory, Refreshed
+from lode.write.known import KnownHistory
 from lode.write.publish import MAX_UNANSWERED, Publisher, snapshot_of_key
 from lode.write.rebase import commits_after
 from lode.write.recovery import HeadRecovery
@@ -128,7 +128,7 @@ class Committer(Generic[M]):
         self._intents = Intents(chain, self._publisher)
         self._recovery = HeadRecovery(chain, runtime, self._publisher)
         self._requests = TurnRequests(chain)
-        # The head that a commit expects: the last commit, the head a commit lost to, or the first one it read.
+        # The head that a commit expects: the last commit, the head one lost to, or the first one it read.
         self._head: Head[M] | None = None
         # The head that a commit lost to, with its digest.
         self._named: Named | None = None

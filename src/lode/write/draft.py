@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from lode.errors import DatasetDroppedError
 from lode.format.pointer import SHARED, is_shared
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lode.format.group import Follows
     from lode.format.manifest import Removes
     from lode.read.resolve import EncodedManifest, Head
-    from lode.write.known import Refreshed
     from lode.write.uploads import HeldUploads
 
 M = TypeVar("M", bound=AnyManifest)
@@ -35,6 +34,13 @@ class CommitSummary:
     operation: str = "append"
     removes: Removes | None = None
     restores: str | None = None
+
+
+class Refreshed(NamedTuple, Generic[M]):
+    """A head that ``latest()`` has read, and what was known before."""
+
+    head: Head[M]
+    known: M | None
 
 
 class Line(Protocol[M]):
@@ -75,7 +81,7 @@ class Draft(ABC, Generic[M]):
     is_behind: bool = False
     # Whether the id is known to be unused. False for an id that the caller chose, until it is checked.
     fresh: bool = True
-    # The head that the caller had read with ``latest()`` when this began, if that is newer than the last commit.
+    # What the caller had read with ``latest()`` when this began, if no commit has taken it in.
     refreshed: Refreshed[M] | None = None
     # The head that was known when the idempotency key was last looked up.
     key_checked_at: Head[M] | None = None

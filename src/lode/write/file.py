@@ -179,9 +179,32 @@ class _Upload:
 
 
 def put_file(store: Store, path: str, data: Buffer) -> None:
-    """Store a small file."""
+    """Store a small file under a path that no other writer uses.
+
+    Raises:
+        PathExistsError: Another file is there.
+    """
     with _no_leftover(store, path):
-        store.put(path, data)
+        try:
+            store.put(path, data)
+        except PathExistsError:
+            if not holds(store, path, data):
+                raise
+
+
+def holds(store: Store, path: str, data: Buffer) -> bool:
+    """Whether an object is there with this content.
+
+    A network may deliver a request twice. Then the first one has put the object, and the answer to the second
+    is that it exists. The store cannot tell that from the object of another writer. A caller whose path
+    nobody else uses can, by the content.
+    """
+    content = byte_view(data)
+    try:
+        # One byte more, so that a longer object differs.
+        return store.get_range(path, 0, content.nbytes + 1) == content
+    except LodeError:
+        return False
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from lode.errors import (
     TransactionClosedError,
 )
 from lode.read.resolve import AnyManifest
+from lode.write.file import holds
 from lode.write.publish import MAX_UNANSWERED
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class Intents(Generic[M]):
                 volatile = self._publisher.volatile
                 (volatile.put_volatile if volatile else self._store.put)(path, placed.intent)
             except PathExistsError:
-                raise self._swept(draft.snapshot_id) from None
+                # With a new id it can be our own: the network may deliver a request twice.
+                if not draft.fresh or not holds(self._store, path, placed.intent):
+                    raise self._swept(draft.snapshot_id) from None
         else:
             self._replace(draft.snapshot_id, path, draft.declared.intent, placed.intent)
         draft.declared = placed

@@ -1,12 +1,12 @@
 """The newest snapshot that one object has seen: a history that does not contain it was lost or replaced.
 
-A disk that is not mounted, or a bucket that was emptied, looks like a dataset without snapshots. A writer that
-began a new history there would acknowledge writes that nobody finds when the old history is back.
+A disk that is not mounted, or a bucket that was emptied, looks like a dataset without snapshots. A writer
+that began a new history there would acknowledge writes that nobody finds when the old history is back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from lode.errors import HistoryLostError
 from lode.format.manifest import DROP
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from lode.read.resolve import Chain
 
 M = TypeVar("M", bound=AnyManifest)
-
-
-class Refreshed(NamedTuple, Generic[M]):
-    """A head that ``latest()`` has read, and what was known before."""
-
-    head: Head[M]
-    known: M | None
 
 
 class KnownHistory(Generic[M]):
@@ -46,7 +39,7 @@ class KnownHistory(Generic[M]):
         return self._newest
 
     def saw(self, head: Head[M], known: M | None) -> None:
-        """Take in a head that a reader has read. Only a history without anything is refused, without a call."""
+        """Take in a head that a reader has read. Only a history without anything is refused."""
         if known is None:
             self._newest = self._newest or head.parent
         elif head.parent is None and head.pending is None:

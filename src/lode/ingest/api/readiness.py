@@ -25,6 +25,7 @@ MAX_AGE_SECONDS: Final = 1.0
 MAX_WAIT_SECONDS: Final = 2.0
 MAX_START_SECONDS: Final = 30.0
 
+
 class Readiness:
     """Whether the server accepts writes, cached for one second. For the server's event loop only.
 

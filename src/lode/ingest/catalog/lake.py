@@ -124,10 +124,14 @@ class Lake:
     def _first_marker(self, state: Path) -> bytes:
         """Create the marker, unless the state directory has streams and the lake has nothing."""
         streams = state / "streams"
-        if streams.is_dir() and any(streams.iterdir()) and not any(True for _ in self._store.list("catalog/")):
+        if (
+            streams.is_dir()
+            and any(streams.iterdir())
+            and not any(True for _ in self._store.list("catalog/"))
+        ):
             raise InvalidOptionError(
-                f"the state directory {state} has write streams, and the lake {self.url} has no tables: bring "
-                "the lake of these streams back, give the right --root, or another --state"
+                f"the state directory {state} has write streams, and the lake {self.url} has no tables: "
+                "bring the lake of these streams back, give the right --root, or another --state"
             )
         return self._create_marker()
 
