@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -46,6 +47,11 @@ RECORDS = st.dictionaries(st.sampled_from(["a", "b", "c", 1]), VALUES, max_size=
 def test_flat_records_pass() -> None:
     records = [FLAT] * MANY
     assert fits(records, shape_of(records))
+
+
+def test_a_signaling_nan_does_not_pass() -> None:
+    records = [*[FLAT] * MANY, FLAT | {"part": Decimal("sNaN")}]
+    assert not fits(records, shape_of(records))
 
 
 def test_a_record_may_lack_fields_and_change_the_kind_of_its_numbers() -> None:

@@ -36,8 +36,8 @@ def fits(records: list[Any], shape: Any) -> bool:
     """Return whether all records have no other fields than the shape, each with a JSON value."""
     try:
         msgspec.convert(records, shape)
-    except (msgspec.ValidationError, RecursionError):
-        return False
+    except (msgspec.ValidationError, RecursionError, ValueError):
+        return False  # a signaling NaN is a ValueError
     return True
 
 
