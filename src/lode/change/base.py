@@ -179,7 +179,8 @@ class ChangeContext:
             raise self.reads.no_snapshots()
         checkpoints = cut is None or cut.only is None
         state = found.states.fold(manifest, checkpoints=checkpoints, cut=cut)
-        scan = self.reads.scan(state.manifests(), manifest)
+        # Whatever is read through it is written again, or decides what is: no damage may become a new file.
+        scan = self.reads.scan(state.manifests(), manifest).checked()
         return Base(found, manifest, found.definitions.at(manifest), state, scan)
 
     def begin(

@@ -130,9 +130,10 @@ def stored_rows(scan: Scan) -> Iterator[Any]:
 
 
 def _chunks(scan: Scan) -> Iterator[list[Any]]:
+    checksums = scan.checksums()
     for manifest in scan.manifests:
         for file in manifest.files:
-            yield from map(rows_of, decode_file(scan.store, file, scan.components))
+            yield from map(rows_of, decode_file(scan.store, file, scan.components, checksums.of(file)))
 
 
 def rows_where(scan: Scan, condition: Filter, schema: pa.Schema) -> Iterator[Any]:

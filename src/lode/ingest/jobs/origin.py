@@ -76,9 +76,12 @@ class Origin:
         return sum(file.size_bytes for file in self._scan.files) if self._scan else 0
 
     def stored(self) -> Iterator[pa.RecordBatch]:
-        """The rows as they are stored, with ``_PARTITIONID`` if the table has it."""
+        """The rows as they are stored, with ``_PARTITIONID`` if the table has it.
+
+        They are written elsewhere, so files are compared with their checksums.
+        """
         if self._scan is not None and self._scan.files:
-            yield from self._scan.read()
+            yield from self._scan.checked().rows()
 
     def rows(self, schema: TableSchema | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in the ``schema.arrow`` of a table, by default of this one."""
