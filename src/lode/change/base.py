@@ -14,6 +14,7 @@ from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError,
 from lode.format.manifest import FileStats
 from lode.snapshot import Snapshot
 from lode.write.parallel import pipelined
+from lode.writes import with_removals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -191,6 +192,11 @@ class ChangeContext:
         # This process may know an older definition than the one the operation was prepared on.
         components = self.handle.components(base.found, base.definition)
         return begun._replace(definition=base.definition, components=components, rewrites=True)
+
+    def stager_of(self, base: Base, snapshot_id: str) -> Stager:
+        """A stager of rows of this base for a snapshot that was begun on an earlier one."""
+        target = with_removals(base.definition)
+        return self.handle.stager(base.found, base.definition, target, None, snapshot_id, rewrites=True)
 
     @contextmanager
     def transaction(
