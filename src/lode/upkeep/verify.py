@@ -16,7 +16,15 @@ import msgspec
 from lode.codec.checksum import checksum as checksum_of
 from lode.dataset import Dataset
 from lode.definition import decode_definition
-from lode.errors import ChecksumMismatchError, DataError, LodeError, MissingError, NotFoundError, UsageError
+from lode.errors import (
+    ChecksumMismatchError,
+    DataError,
+    LodeError,
+    MissingError,
+    NoSnapshotsError,
+    NotFoundError,
+    UsageError,
+)
 from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, FileRef, Manifest, decode_manifest, json_text
 from lode.read.checkpoint import load_checkpoint
 from lode.read.manifests import read_manifests
@@ -24,6 +32,7 @@ from lode.read.resolve import EncodedManifest
 from lode.read.source import get_bounded, verify_file
 from lode.read.tags import load_tag, tag_names
 from lode.runtime import REAL, Runtime
+from lode.upkeep.beside import Beside, Published, check_intent
 from lode.upkeep.line import Link, Problem, check_links, check_pointer
 from lode.upkeep.retained import retained
 from lode.upkeep.share import ALL, Share
@@ -110,7 +119,10 @@ def verify(
         target: The dataset or the volume.
         checksums: Also read every object that has a checksum and compare it; else only sizes are compared.
         progress: Called with (objects done, objects in all) now and then.
-        runtime: Provides the threads.
+        runtime: Provides the threads and the clock.
+
+    Raises:
+        NoSnapshotsError: There is no such dataset or volume. Damage is never raised, but reported.
     """
     store = target.store
     found = take_inventory(target, runtime)
@@ -140,12 +152,16 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
             are in every share.
     """
     chain: Chain[Any] = target.chain
-    listed = [
-        entry.path
-        for entry in chain.store.list(f"{chain.paths.manifests}/")
-        if chain.paths.snapshot_of(entry.path) is not None
-    ]
+    listed: list[str] = []
+    intended: set[str] = set()
+    for entry in chain.store.list(f"{chain.paths.manifests}/"):
+        if chain.paths.snapshot_of(entry.path) is not None:
+            listed.append(entry.path)
+        elif (id := chain.paths.intended_at(entry.path)) is not None and share.has(entry.path):
+            intended.add(id)
     found = Inventory()
+    beside = Beside(chain, runtime)
+    declared: list[Published] = []
     links: dict[str, Link] = {}
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
@@ -173,8 +189,14 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
             first = max(first, manifest.sequence or 1)
         parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
         links[snapshot_id] = Link(parent, manifest.sequence)
-        if isinstance(manifest, Manifest) and manifest.definition is not None:
-            definitions.add(manifest.definition)
+        beside.take(snapshot_id, encoded)
+        if snapshot_id in intended and "group" not in (manifest.x or {}):
+            declared.append(Published.of(encoded))
+        try:
+            if isinstance(manifest, Manifest) and manifest.definition is not None:
+                definitions.add(manifest.definition)
+        except DataError as error:
+            found.problems.append(Problem("manifest-invalid", path, str(error)))
         for expected in _expected_by(manifest):
             key = (expected.file.path, expected.file.size_bytes, expected.file.checksum)
             if share.has(key[0]) and key not in known and key[0] not in expired:
@@ -186,10 +208,16 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
     found.copies = [copy for id in links for copy in copies.get(id, ())]
     found.snapshots = len(links) - sum(link.parent is None for link in links.values() if first > 1)
     found.problems += check_links(chain, links, unreadable, first)
-    found.problems += check_pointer(chain, links, unreadable)
+    found.problems += check_pointer(chain, links, unreadable, runtime)
+    found.problems += beside.check(set(links), first)
+    known_damage = {problem.path for problem in found.problems}
+    for problems in runtime.each(lambda published: check_intent(chain, published), declared):
+        found.problems += [problem for problem in problems if problem.path not in known_damage]
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
         found.problems += problems
     found.problems += _check_tags(chain, first)
+    if not listed and not found.problems:
+        raise NoSnapshotsError(f"{chain.name} in {chain.store.url} does not exist: check its name")
     if isinstance(target, Dataset) and share == ALL:
         found.problems += check_checkpoints(target)
     return found
