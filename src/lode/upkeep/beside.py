@@ -46,7 +46,8 @@ class Beside:
         """Note what a manifest names."""
         manifest = encoded.manifest
         if manifest.idempotency is not None:
-            self.keys[self.chain.paths.key(*manifest.idempotency, manifest.begins)] = snapshot_id
+            writer, key = manifest.idempotency
+            self.keys[self.chain.paths.key(writer, key, manifest.begins)] = snapshot_id
         self.swept.update(getattr(manifest, "swept", ()))
         created = rfc3339_to_ns(manifest.created_at)
         if created - self.runtime.now_ns() > _MINUTE_NS:

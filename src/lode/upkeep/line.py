@@ -130,6 +130,6 @@ def _unpublished(chain: Chain[Any], snapshot_id: str, runtime: Runtime) -> str |
     if runtime.now_ns() - declared.timestamp() * 1e9 < MAX_PUBLISHING_NS:
         return None
     return (
-        "which has an intent and no manifest: its writer died, or the manifest was deleted, and readers see the "
-        "state before it; the next commit or settle() publishes it"
+        "which has an intent and no manifest: its writer died, or the manifest was deleted, and readers see "
+        "the state before it; the next commit or settle() publishes it"
     )

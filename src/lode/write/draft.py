@@ -172,8 +172,8 @@ def moment_after(parent: str | None, now_ns: Callable[[], int]) -> str:
     after = rfc3339_to_ns(parent) + 1 if parent else now
     if after - now > _MAX_CLOCK_DIFFERENCE_NS:
         logger.warning(
-            "the snapshot before was created at %s, %d s after the clock of this machine: one of the two clocks "
-            "is wrong, and until then as_of with a time misses this snapshot",
+            "the snapshot before was created at %s, %d s after the clock of this machine: one of the two "
+            "clocks is wrong, and until then as_of with a time misses this snapshot",
             parent,
             (after - now) // 10**9,
         )
