@@ -1,4 +1,4 @@
-"""Check what stands beside the manifests of a history: intents, idempotency keys, lists of swept blocks, times.
+"""Check what stands beside the manifests of a history: intents, keys, lists of swept blocks, times.
 
 Each of them is named by a manifest, or repeats one. So what is missing, damaged or of nobody can be told.
 """
@@ -139,8 +139,8 @@ class Published:
 def check_intent(chain: Chain[Any], published: Published) -> list[Problem]:
     """Check that a manifest is what its intent says. The intent for another parent was given up.
 
-    A power cut may leave a torn intent, which nobody needs once its manifest is there. A member of a group may
-    have one of its own from before it joined; then its place is in the intent of another snapshot.
+    A power cut may leave a torn intent, which nobody needs once its manifest is there. A member of a group
+    may have one of its own from before it joined; then its place is in the intent of another snapshot.
     """
     try:
         intent = chain.intent(published.snapshot_id)
