@@ -377,12 +377,13 @@ def test_tasks_refuse_the_rows_of_a_damaged_file(spark: SparkSession, lake: str,
     file.chmod(0o644)
     file.write_bytes(whole[:at] + b"q" + whole[at + 1 :])
     row = frame(spark, (1, "d1", 9))
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: lode.spark.compact(ds, spark=spark),
         lambda: lode.spark.delete(ds, "id = 1", spark=spark),
         lambda: ds.merge(row),
         lambda: ds.overwrite(row, where="id = 1"),
-    ):
+    ]
+    for change in changes:
         with pytest.raises(lode.ChecksumMismatchError, match=path):
             change()
     assert ds.latest() == before

@@ -24,6 +24,6 @@ def test_a_compaction_whose_new_files_were_swept_is_refused_and_loses_nothing() 
     with pytest.raises(lode.TransactionClosedError):
         dataset.compact(progress=sweep)
     assert swept
-    assert sorted(lode.Dataset("d", store).scan().read_all().column("n").to_pylist()) == [0, 1, 2, 3]
+    assert {row["n"] for row in lode.Dataset("d", store).scan().read_all().to_pylist()} == {0, 1, 2, 3}
     assert lode.verify(lode.Dataset("d", store)).ok
     assert lode.Dataset("d", store).compact().added.files == 1

@@ -163,7 +163,7 @@ def test_a_key_that_names_nothing_is_reported() -> None:
 def test_snapshots_of_a_clock_ahead_are_reported_and_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     lode.Dataset("d", store, runtime=LATER).write(b"ahead")
-    assert not caplog.records
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
     dataset = lode.Dataset("d", store)
     dataset.write(b"now")
     assert "one of the two clocks is wrong" in caplog.text

@@ -12,6 +12,7 @@ import msgspec
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import FileStats
+from lode.read.verified import checked
 from lode.snapshot import Snapshot
 from lode.write.parallel import pipelined
 from lode.writes import with_removals
@@ -181,7 +182,7 @@ class ChangeContext:
         checkpoints = cut is None or cut.only is None
         state = found.states.fold(manifest, checkpoints=checkpoints, cut=cut)
         # Whatever is read through it is written again, or decides what is: no damage may become a new file.
-        scan = self.reads.scan(state.manifests(), manifest).checked()
+        scan = checked(self.reads.scan(state.manifests(), manifest))
         return Base(found, manifest, found.definitions.at(manifest), state, scan)
 
     def begin(

@@ -16,7 +16,7 @@ from lode.errors import InvalidFormatError, LodeError
 from lode.lazy import pa, pt
 from lode.read.files import named_errors
 from lode.read.source import borrowed_file
-from lode.read.verified import finish, open_checked
+from lode.read.verified import checksums_of, finish, open_checked
 from lode.write.stage import Unchanged
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def rewrite(scan: Scan, part: Part, stager: Stager, stays: Stays, rows: Rows) ->
         return None
     partition = scan.layout.partition_of(scan.dataset_id, files[0].path)
     footer = codec.empty_footer()
-    checksums = scan.of(part).checksums()
+    checksums = checksums_of(scan.of(part))
     with ExitStack() as readers:
         copied: dict[str, _Copied] = {}
         for file in large:

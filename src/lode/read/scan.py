@@ -17,8 +17,7 @@ from lode.read.lazy_history import LazyHistory
 from lode.read.plan import FileSpan, check_options, filter_of, projected, spans_of, with_present_names
 from lode.read.prune import matching, mentioned
 from lode.read.small import is_small, read_small
-from lode.read.source import verify_file
-from lode.read.verified import Checksums
+from lode.read.verified import checksums_of, verify_files_of
 from lode.runtime import REAL, Runtime
 from lode.store.protocol import SupportsLocalPath
 
@@ -69,21 +68,6 @@ class Scan:
     def of(self, manifests: Sequence[Manifest]) -> Scan:
         """The same scan over other snapshots."""
         return replace(self, manifests=manifests)
-
-    def checked(self) -> Scan:
-        """The same scan for an operation that writes what it reads, or decides by it: damage is an error."""
-        return replace(self, is_checked=True)
-
-    def checksums(self) -> Checksums:
-        """The checksums that its files are compared with; none unless it is checked."""
-        return Checksums(self.manifests if self.is_checked else (), self.components)
-
-    def verify(self) -> None:
-        """Compare all of its files with their checksums, and read nothing else; only if it is checked."""
-        checksums = self.checksums()
-        for file in self.files:
-            if (checksum := checksums.of(file)) is not None:
-                verify_file(self.store, file, checksum)
 
     @property
     def files(self) -> list[FileRef]:
@@ -345,7 +329,7 @@ class Scan:
         share = len(wanted) / max(1, len(schema))
         # The columns that are read, unless there are more for the filter or one is wanted twice.
         chosen = None if columns is None or list(columns) == wanted.names else list(columns)
-        check = self.checksums().check if self.is_checked else None
+        check = checksums_of(self).check if self.is_checked else None
         found_files = read_small(self.store, codec, files, wanted, self.runtime, share=share, check=check)
         for file, batches in found_files:
             if batches is None:
@@ -400,7 +384,7 @@ class Scan:
 
     def _damaged(self, error: Exception) -> InvalidFormatError:
         """The error for a file that pyarrow cannot read. Its own error does not always name the file."""
-        self.verify()
+        verify_files_of(self)
         for file in self.files:
             size = self.store.head(file.path).size
             if size != file.size_bytes:
@@ -416,7 +400,7 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         # Files were checked when they were written, so a column that the schema does not have was dropped.
         is_known = self.definition is not None and self.definition.columns is not None
-        checksums = self.checksums()
+        checksums = checksums_of(self)
         for file in files:
             row = 0
             for chunk in decode_file(self.store, file, self.components, checksums.of(file)):
@@ -425,7 +409,7 @@ class Scan:
                 try:
                     batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 except DataError:
-                    self.verify()  # rows that do not fit may be damage
+                    verify_files_of(self)  # rows that do not fit may be damage
                     raise
                 row += len(chunk)
                 if where is not None:

@@ -117,7 +117,8 @@ def verify(
 
     Args:
         target: The dataset or the volume.
-        checksums: Also read every object that has a checksum and compare it; else only sizes are compared.
+        checksums: Also read every object that has a checksum and compare it, and manifests with their
+            intents; else only sizes are compared.
         progress: Called with (objects done, objects in all) now and then.
         runtime: Provides the threads and the clock.
 
@@ -125,7 +126,7 @@ def verify(
         NoSnapshotsError: There is no such dataset or volume. Damage is never raised, but reported.
     """
     store = target.store
-    found = take_inventory(target, runtime)
+    found = take_inventory(target, runtime, intents=checksums)
     for copy in runtime.each(lambda expected: check_copy(store, expected), found.copies):
         found.problems += copy
     total = len(found.objects)
@@ -140,7 +141,9 @@ def verify(
     return found.verification()
 
 
-def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Share = ALL) -> Inventory:
+def take_inventory(
+    target: Dataset | Volume, runtime: Runtime = REAL, share: Share = ALL, *, intents: bool = True
+) -> Inventory:
     """Read every manifest, several at once, and check that they form one line that ends at the pointer.
 
     Manifests are read from their own objects. History segments repeat them and would hide damage.
@@ -150,6 +153,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
         runtime: Provides the threads.
         share: Only the files and copies in this share, without the checkpoints. The problems of manifests
             are in every share.
+        intents: Also compare each manifest with its intent, if that is still there.
     """
     chain: Chain[Any] = target.chain
     listed: list[str] = []
@@ -157,7 +161,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
     for entry in chain.store.list(f"{chain.paths.manifests}/"):
         if chain.paths.snapshot_of(entry.path) is not None:
             listed.append(entry.path)
-        elif (id := chain.paths.intended_at(entry.path)) is not None and share.has(entry.path):
+        elif intents and share.has(entry.path) and (id := chain.paths.intended_at(entry.path)) is not None:
             intended.add(id)
     found = Inventory()
     beside = Beside(chain, runtime)

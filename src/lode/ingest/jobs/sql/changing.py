@@ -29,6 +29,7 @@ from lode.ingest.jobs.sql.names import pseudo_columns
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.lazy import pa
+from lode.read.verified import verify_files_of
 from lode.sql.dml import DELETE, INSERT, UPDATE, Target, changes_of
 from lode.sql.engine import Source
 from lode.sql.errors import QueryError
@@ -418,7 +419,7 @@ class _Split:
 
 
 def _verify(reader: Scan) -> Callable[[Part], None]:
-    return lambda part: reader.of(part).verify()
+    return lambda part: verify_files_of(reader.of(part))
 
 
 @dataclass(frozen=True, slots=True)
