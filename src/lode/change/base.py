@@ -12,7 +12,7 @@ import msgspec
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import FileStats
-from lode.read.verified import checked
+from lode.read.scan import checked
 from lode.snapshot import Snapshot
 from lode.write.parallel import pipelined
 from lode.writes import with_removals

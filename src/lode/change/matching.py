@@ -17,7 +17,7 @@ from lode.lazy import pa, pc
 from lode.read.files import decode_file, only_columns
 from lode.read.plan import check_options, filter_of
 from lode.read.prune import can_match, mentioned
-from lode.read.verified import checksums_of
+from lode.read.scan import checksums_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

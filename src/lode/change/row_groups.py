@@ -15,8 +15,9 @@ from lode.codec.row_groups import Footer, RowGroupCopy
 from lode.errors import InvalidFormatError, LodeError
 from lode.lazy import pa, pt
 from lode.read.files import named_errors
+from lode.read.scan import checksums_of
 from lode.read.source import borrowed_file
-from lode.read.verified import checksums_of, finish, open_checked
+from lode.read.verified import finish, open_checked
 from lode.write.stage import Unchanged
 
 if TYPE_CHECKING:

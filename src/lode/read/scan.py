@@ -17,7 +17,8 @@ from lode.read.lazy_history import LazyHistory
 from lode.read.plan import FileSpan, check_options, filter_of, projected, spans_of, with_present_names
 from lode.read.prune import matching, mentioned
 from lode.read.small import is_small, read_small
-from lode.read.verified import checksums_of, verify_files_of
+from lode.read.source import verify_file
+from lode.read.verified import Checksums
 from lode.runtime import REAL, Runtime
 from lode.store.protocol import SupportsLocalPath
 
@@ -422,6 +423,24 @@ class Scan:
 
     def _partition(self, file: FileRef) -> str:
         return self.layout.partition_of(self.dataset_id, file.path)
+
+
+def checked(scan: Scan) -> Scan:
+    """The same scan for an operation that writes what it reads, or decides by it: damage is an error."""
+    return replace(scan, is_checked=True)
+
+
+def checksums_of(scan: Scan) -> Checksums:
+    """The checksums that the files of a scan are compared with; none unless it is checked."""
+    return Checksums(scan.manifests if scan.is_checked else (), scan.components)
+
+
+def verify_files_of(scan: Scan) -> None:
+    """Compare all files of a scan with their checksums, and read nothing else; only if it is checked."""
+    checksums = checksums_of(scan)
+    for file in scan.files:
+        if (checksum := checksums.of(file)) is not None:
+            verify_file(scan.store, file, checksum)
 
 
 def _groups(files: Sequence[FileRef]) -> Iterator[list[FileRef]]:

@@ -7,12 +7,11 @@ until those before them have come. What nobody has read when the file is finishe
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from lode.codec.checksum import CHECKSUMS
 from lode.errors import ChecksumMismatchError, InvalidFormatError
-from lode.read.source import READ_AHEAD, open_object, verify_file
+from lode.read.source import READ_AHEAD, open_object
 from lode.store.protocol import ObjectReader
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from lode.codec.checksum import Checksum
     from lode.codec.components import Components
     from lode.format.manifest import FileRef, Manifest
-    from lode.read.scan import Scan
     from lode.store.protocol import Store
 
 # What one file may hold of bytes that came early. Those of a larger row group are read a second time.
@@ -55,24 +53,6 @@ class Checksums:
             hasher = checksum.start()
             hasher.update(data)
             _compare(file, checksum, hasher.hexdigest())
-
-
-def checked(scan: Scan) -> Scan:
-    """The same scan for an operation that writes what it reads, or decides by it: damage is an error."""
-    return replace(scan, is_checked=True)
-
-
-def checksums_of(scan: Scan) -> Checksums:
-    """The checksums that the files of a scan are compared with; none unless it is checked."""
-    return Checksums(scan.manifests if scan.is_checked else (), scan.components)
-
-
-def verify_files_of(scan: Scan) -> None:
-    """Compare all files of a scan with their checksums, and read nothing else; only if it is checked."""
-    checksums = checksums_of(scan)
-    for file in scan.files:
-        if (checksum := checksums.of(file)) is not None:
-            verify_file(scan.store, file, checksum)
 
 
 def _named(algorithm: str | None, components: Components) -> Checksum | None:

@@ -12,7 +12,7 @@ from lode.ingest.catalog.paths import display_name
 from lode.ingest.catalog.table import complete
 from lode.ingest.jobs.tables import check_partition, moment_of, path_of
 from lode.ingest.status import invalid
-from lode.read.verified import checked
+from lode.read.scan import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ from lode.ingest.jobs.sql.names import pseudo_columns
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.lazy import pa
-from lode.read.verified import verify_files_of
+from lode.read.scan import verify_files_of
 from lode.sql.dml import DELETE, INSERT, UPDATE, Target, changes_of
 from lode.sql.engine import Source
 from lode.sql.errors import QueryError
