@@ -5,7 +5,6 @@ Reads only, needs no codec, and finds out by itself which of the layouts with a 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -120,17 +119,31 @@ class DatasetReader:
         """Read a manifest, by what ``list_manifests`` returned or by dataset and snapshot id.
 
         A reference to a partition's copy returns at least the files of that partition. If it returns no
-        others, ``Manifest.partition`` names the partition.
+        others, ``Manifest.partition`` names the partition. The copy itself is not read: what it must hold
+        follows from the manifest of the snapshot.
         """
         if isinstance(ref, ManifestRef):
-            chain = self._chain(self._layouts[0], ref.dataset_id)
-            if ref.partition:
-                chain = replace(chain, decode=decode_manifest)
-            data = get_bounded(self._store, ref.path, MAX_MANIFEST_BYTES)
-            return chain.checked(data, ref.path, ref.snapshot_id)
+            return self._copy_of(ref) if ref.partition else self._manifest_at(ref)
         if snapshot_id is None:
             raise InvalidOptionError("get_manifest needs a ManifestRef, or a dataset id and a snapshot id")
         return self._chain(self._layout_of(ref), ref).require(check_id(snapshot_id, kind="snapshot"))
+
+    def _manifest_at(self, ref: ManifestRef) -> Manifest:
+        chain = self._chain(self._layouts[0], ref.dataset_id)
+        data = get_bounded(self._store, ref.path, MAX_MANIFEST_BYTES)
+        return chain.checked(data, ref.path, ref.snapshot_id)
+
+    def _copy_of(self, ref: ManifestRef) -> Manifest:
+        """The manifest in a partition, as it follows from that of the snapshot."""
+        chain = self._chain(self._layout_of(ref.dataset_id), ref.dataset_id)
+        whole = chain.published(check_id(ref.snapshot_id, kind="snapshot"))
+        copies = {} if whole is None else chain.copies(whole)
+        if ref.path not in copies:
+            raise NotFoundError(
+                f"{ref.path} is not a copy of a manifest: snapshot {ref.snapshot_id} of dataset "
+                f"{ref.dataset_id!r} has no file in partition {ref.partition}; run lode verify"
+            )
+        return decode_manifest(copies[ref.path], ref.path)
 
     def open_object(self, file: FileRef | str) -> BinaryIO:
         """Open a data file as stored, as a seekable file."""

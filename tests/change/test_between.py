@@ -191,3 +191,91 @@ def test_careless_arguments_are_refused_in_a_sentence() -> None:
         with pytest.raises(lode.InvalidOptionError, match=message):
             call()
     assert len(dataset.snapshots()) == 3
+
+
+# Two commits of other writers, of which a change has to follow both.
+def compaction(other: lode.Dataset) -> None:
+    # Two files of its own, so that there is always something to put together.
+    assert other.compact().snapshot is not None
+
+
+OTHERS: dict[str, Callable[[lode.Dataset], object]] = {
+    **EVOLUTIONS,
+    "nothing": lambda _other: None,
+    "appended": lambda other: other.write([{"id": 9, "p": "b"}], on_conflict="append"),
+    "added with values": lambda other: (
+        other.evolve(add={"m": "string"}),
+        other.write([{"id": 9, "p": "b", "m": "new"}], on_conflict="append"),
+    ),
+}
+
+CHANGES: dict[str, tuple[Callable[..., object], Callable[[list[dict[str, Any]]], list[dict[str, Any]]]]] = {
+    "delete": (
+        lambda ds, **options: ds.delete("id = 1", **options),
+        lambda before: [row for row in before if row["id"] != 1],
+    ),
+    "merge": (
+        lambda ds, **options: ds.merge([{"id": 1, "p": "c"}], on=["id"], **options),
+        lambda before: [{**row, "p": "c"} if row["id"] == 1 else row for row in before],
+    ),
+    "overwrite": (
+        lambda ds, **options: ds.overwrite([{"id": 1, "p": "c"}], where="id = 1", **options),
+        lambda before: [
+            {**dict.fromkeys(row), "id": 1, "p": "c"} if row["id"] == 1 else row for row in before
+        ],
+    ),
+    "overwrite by a stream": (
+        lambda ds, **options: ds.overwrite(iter([{"id": 1, "p": "c"}]), where="id = 1", **options),
+        lambda before: [
+            {**dict.fromkeys(row), "id": 1, "p": "c"} if row["id"] == 1 else row for row in before
+        ],
+    ),
+    "overwrite with a new column": (
+        lambda ds, **options: ds.overwrite(
+            pa.table({"id": pa.array([1], pa.int64()), "p": ["c"], "fresh": ["new"]}),
+            where="id = 1",
+            evolve=True,
+            **options,
+        ),
+        lambda before: [
+            {**dict.fromkeys(row), "id": 1, "p": "c", "fresh": "new"}
+            if row["id"] == 1
+            else {**row, "fresh": None}
+            for row in before
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("compacted", ["before", "after"])
+@pytest.mark.parametrize("redo", [False, True])
+@pytest.mark.parametrize("also", OTHERS)
+@pytest.mark.parametrize("operation", CHANGES)
+def test_a_change_follows_a_compaction_and_another_commit(
+    operation: str, also: str, redo: bool, compacted: str
+) -> None:
+    dataset, other = pair()
+    change, effect = CHANGES[operation]
+    expected: list[dict[str, Any]] = []
+
+    def commits() -> None:
+        steps = [compaction, OTHERS[also]]
+        for step in steps if compacted == "before" else reversed(steps):
+            step(other)
+        expected.extend(rows(other))
+
+    options = {"on_conflict": "redo" if redo else "raise"}
+    try:
+        change(dataset, progress=once(commits), **options)
+    except lode.SnapshotConflictError:
+        # Rows were added where the change may have had to look; only "redo" looks again.
+        assert not redo
+        assert also in ("appended", "added with values")
+    except lode.SchemaViolationError:
+        # The rows to write have a column of that name, and it is another one now.
+        assert operation == "overwrite by a stream"
+        assert also in ("renamed", "dropped and added again")
+    else:
+        expected = effect(expected)
+    assert rows(lode.Dataset("d", dataset.store)) == expected
+    assert lode.verify(other).ok

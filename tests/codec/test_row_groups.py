@@ -185,3 +185,36 @@ def test_a_damaged_footer_is_an_error() -> None:
 def test_a_footer_with_an_endless_number_is_refused_at_once() -> None:
     with pytest.raises(InvalidFormatError, match="too long"):
         read_struct(b"\x16" + b"\x80" * 100_000 + b"\x01\x00")
+
+
+def test_a_damaged_footer_never_ends_the_process() -> None:
+    # pyarrow calls std::terminate for statistics that contradict the schema.
+    codec = Parquet(ROWS.schema, row_group_rows=400)
+    data, _ = serial(codec, ROWS)
+    start = Footer.of(data, len(data)).start
+    reader = codec.footer_reader(ROWS.schema)
+    read = 0
+    for at in range(start, len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 1 << (at % 8)
+        try:
+            footer = Footer.of(damaged, len(damaged))
+            metadata = pq.read_metadata(pa.BufferReader(footer.for_statistics()))
+            for group in range(metadata.num_row_groups):
+                reader.stats(metadata, unbounded=frozenset(), distinct={}, row_group=group)
+        except (InvalidFormatError, pa.ArrowException, OSError, LookupError, TypeError, UnicodeError):
+            continue
+        read += 1
+    assert read
+
+
+@pytest.mark.parametrize("bound", [1, 2, 5, 6])
+def test_a_bound_of_another_size_than_its_type_is_refused(bound: int) -> None:
+    data, _ = serial(Parquet(ROWS.schema), ROWS)
+    footer = Footer.of(data, len(data))
+    statistics = footer.row_groups[0][1].value.values[0][3].value[12].value
+    assert len(footer.for_statistics()) > 100
+    if bound in statistics:
+        statistics[bound] = statistics[bound]._replace(value=b"short")
+        with pytest.raises(InvalidFormatError, match="a bound of a column has another size"):
+            footer.for_statistics()

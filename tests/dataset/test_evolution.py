@@ -491,3 +491,13 @@ class Columns(RuleBasedStateMachine):
 
 Columns.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
 TestColumns = Columns.TestCase
+
+
+def test_widening_to_a_narrower_type_changes_nothing_and_to_another_kind_is_refused() -> None:
+    dataset = lode.Dataset.create("d", MemoryStore(), schema={"n": "int64"})
+    before = dataset.latest()
+    dataset.evolve(widen={"n": "int32"})
+    assert dataset.latest() == before
+    assert dataset.schema == pa.schema({"n": pa.int64()})
+    with pytest.raises(lode.SchemaViolationError, match="cannot be widened to string"):
+        dataset.evolve(widen={"n": "string"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,22 +15,52 @@ if TYPE_CHECKING:
 
 
 def test_no_data_file_is_changed_in_place_by_anything_a_writer_does(store: CountingStore) -> None:
-    """Writes, streams, conflicts, retries, aborts and sweeps leave every committed file as it was."""
-    dataset = lode.Dataset("events", store, codec="jsonl")
+    """Writes, streams, conflicts, retries, aborts, changes, expiries and sweeps change no byte of a file."""
+    seen: dict[str, bytes] = {}
+
+    def unchanged() -> None:
+        now = {path: data for path, data in contents(store).items() if "/data/" in path}
+        assert {path: data for path, data in now.items() if path in seen} == {
+            path: data for path, data in seen.items() if path in now
+        }
+        seen.update(now)
+
+    def opened(**options: Any) -> lode.Dataset:
+        return lode.Dataset("events", store, **options)
+
+    dataset = lode.Dataset.create("events", store, schema={"id": "int64", "v": "string"}, codec="jsonl")
     dataset.write([{"id": 1}])
-    before = {path: data for path, data in contents(store).items() if "/data/" in path}
+    unchanged()
     dataset.stream_write_records([{"id": 2}])
-    lode.Dataset("events", store, codec="jsonl").write([{"id": 3}])
+    opened().write([{"id": 3}])
     with pytest.raises(lode.SnapshotConflictError) as caught:
         dataset.write([{"id": 4}])
     caught.value.transaction.commit()
+    unchanged()
+    retrying = opened(retry=lode.Retry(3))
+    assert retrying.exists
+    opened().write([{"id": 5}])
+    retrying.write([{"id": 6}])
     aborted = dataset.transaction()
-    aborted.stage([{"id": 5}])
+    aborted.stage([{"id": 7}])
     aborted.abort()
-    after = contents(store)
-    assert {path: after[path] for path in before} == before
+    unchanged()
+    for change in (
+        lambda ds: ds.delete("id = 1"),
+        lambda ds: ds.merge([{"id": 2, "v": "new"}], on=["id"]),
+        lambda ds: ds.overwrite([{"id": 3, "v": "new"}], where="id = 3"),
+        lambda ds: ds.evolve(rename={"v": "w"}),
+        lambda ds: ds.compact(),
+        lambda ds: ds.restore(3),
+        lambda ds: ds.overwrite([{"id": 8}], everything=True),
+        lambda ds: lode.expire(ds, keep=1, dry_run=False),
+        lambda ds: lode.sweep(ds, older_than=timedelta(0), dry_run=False),
+    ):
+        change(opened())
+        unchanged()
     data_writes = {path: times for path, times in writes(store).items() if "/data/" in path}
     assert set(data_writes.values()) == {1}
+    assert opened().count() == 1
 
 
 def test_metadata_is_neither_inferred_nor_defaulted(store: CountingStore) -> None:

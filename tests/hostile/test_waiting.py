@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
 
 ROOT: Final = "datasets/d"
-NOW: Final = 1_800_000_000_000_000_000
+# In the past of every clock.
+NOW: Final = 1_700_000_000_000_000_000
 VALID: Final = "valid"
 
 

@@ -357,3 +357,43 @@ def test_a_restored_dataset_and_its_exports_and_rewrites_have_the_visible_rows(
     ds.delete("id >= 0")
     assert rows_of(spark, lake) == {}
     assert lode.spark.read(spark, lake, "visits").columns == ["id", "day", "n"]
+
+
+def test_tasks_refuse_the_rows_of_a_damaged_file(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    ds = lode.Dataset.create(
+        "visits",
+        lake,
+        schema={"id": "int64", "day": "string", "n": "int32"},
+        primary_key=["id"],
+        checksum="sha256",
+    )
+    for start in (0, 6):
+        ds.write([{"id": i, "day": f"d{i % 3}", "n": i} for i in range(start, start + 6)])
+    before = ds.latest()
+    path = ds.plan().files[0].path
+    file = tmp_path / "lake" / path
+    whole = file.read_bytes()
+    at = whole.rindex(b"parquet-cpp-arrow")
+    file.chmod(0o644)
+    file.write_bytes(whole[:at] + b"q" + whole[at + 1 :])
+    row = frame(spark, (1, "d1", 9))
+    changes: list[Callable[[], object]] = [
+        lambda: lode.spark.compact(ds, spark=spark),
+        lambda: lode.spark.delete(ds, "id = 1", spark=spark),
+        lambda: ds.merge(row),
+        lambda: ds.overwrite(row, where="id = 1"),
+    ]
+    for change in changes:
+        with pytest.raises(lode.ChecksumMismatchError, match=path):
+            change()
+    assert ds.latest() == before
+    assert [problem.kind for problem in jobs.verify(spark, ds).problems] == ["checksum"]
+    file.write_bytes(whole)
+    ds.merge(row)
+    assert here(ds)[1] == 9
+    assert jobs.verify(spark, ds).ok
+
+
+def test_a_dataset_that_does_not_exist_is_not_verified(spark: SparkSession, lake: str) -> None:
+    with pytest.raises(lode.NoSnapshotsError, match="does not exist"):
+        jobs.verify(spark, lode.Dataset("nothing", lake))

@@ -50,10 +50,6 @@ def test_a_whole_dataset_has_no_problems(dataset: lode.Dataset, snapshots: list[
     assert found.bytes == sum(snapshot.size_bytes for snapshot in snapshots)
 
 
-def test_an_empty_dataset_has_no_problems(dataset: lode.Dataset) -> None:
-    assert lode.verify(dataset).ok
-
-
 def test_every_planted_problem_is_reported_at_once(
     dataset: lode.Dataset, snapshots: list[lode.Snapshot]
 ) -> None:

@@ -356,3 +356,47 @@ def test_the_copy_of_another_partition_or_snapshot_is_reported() -> None:
     replace(store, places[0], other)
     replace(store, places[1], one)
     assert sorted(problems(store)) == [("copy-invalid", place) for place in sorted(places)]
+
+
+def test_a_damaged_copy_changes_no_answer_and_is_reported() -> None:
+    store = MemoryStore()
+    dataset = events(store)
+    snapshot = dataset.write(rows(2))
+    reader = lode.DatasetReader(store)
+
+    def answers() -> list[object]:
+        partitions = reader.list_partitions("events")
+        refs = [ref for name in partitions for ref in reader.list_manifests("events", partition=name)]
+        whole = reader.list_manifests("events")
+        return [reader.list_datasets(), partitions, refs, *map(reader.get_manifest, [*refs, *whole])]
+
+    expected = answers()
+    for partition, data in copies(store, snapshot).items():
+        path = f"datasets/events/partitions/{partition}/segments/{snapshot.id}/manifest.json"
+        for at in range(len(data)):
+            damaged = bytearray(data)
+            damaged[at] ^= 1 << (at % 8)
+            replace(store, path, bytes(damaged))
+            assert answers() == expected, (path, at)
+            if at % 16 == 0:
+                # White space around it is not part of a document.
+                reported = [problem.path for problem in lode.verify(dataset).problems]
+                assert reported == [path] or bytes(damaged).strip() == data.strip(), (path, at)
+        for forged in (b"", b"{}", data.replace(b'"row_count": ', b'"row_count": 1'), b"\xff" * 9):
+            replace(store, path, forged)
+            assert answers() == expected
+            assert [problem.path for problem in lode.verify(dataset).problems] == [path]
+        replace(store, path, data)
+    assert lode.verify(dataset).ok
+
+
+def test_a_forged_copy_of_a_partition_without_files_is_refused() -> None:
+    store = MemoryStore()
+    snapshot = events(store).write(rows(1))
+    ((partition, data),) = copies(store, snapshot).items()
+    assert partition == "day=d0000"
+    store.put(f"datasets/events/partitions/day=d0009/segments/{snapshot.id}/manifest.json", data)
+    reader = lode.DatasetReader(store)
+    (ref,) = reader.list_manifests("events", partition="day=d0009")
+    with pytest.raises(lode.NotFoundError, match="has no file in partition day=d0009"):
+        reader.get_manifest(ref)

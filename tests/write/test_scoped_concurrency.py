@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from hypothesis import given
@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 import lode
 from lode.store.memory import MemoryStore
-from lode.store.wrappers import CountingStore
+from lode.store.wrappers import CountingStore, StoreWrapper
 from lode.write.rebase import common_partition, overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+T = TypeVar("T")
 
 
 def pages(store: lode.Store, *keys: str) -> lode.Dataset:
@@ -40,6 +42,33 @@ def test_a_writer_follows_any_number_of_writers_of_other_partitions(store: Count
     snapshot = ours.write([{"category": "alpha"}])
     assert snapshot.sequence == 12
     assert lode.verify(ours).ok
+
+
+class Outrun(StoreWrapper):
+    """Another writer commits before each swap of the pointer, a number of times."""
+
+    def __init__(self, inner: lode.Store, times: int) -> None:
+        super().__init__(inner)
+        self.left = times
+
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        if method == "compare_and_swap" and path.endswith("/latest") and self.left:
+            self.left -= 1
+            pages(self.inner).write([{"category": f"other-{self.left}"}])
+        return call()
+
+
+def test_no_number_of_rebases_is_too_many() -> None:
+    inner = MemoryStore()
+    pages(inner).write([{"category": "first"}])
+    outrun = Outrun(inner, 50)
+    snapshot = pages(outrun).write([{"category": "alpha"}])
+    assert outrun.left == 0
+    assert snapshot.commit is not None
+    assert snapshot.commit.rebases == 50
+    assert snapshot.sequence == 52
+    assert [each.sequence for each in pages(inner).history()] == list(range(52, 0, -1))
+    assert lode.verify(pages(inner)).ok
 
 
 def test_a_rebased_snapshot_has_the_head_as_its_parent_and_latest_is_one_for_all(

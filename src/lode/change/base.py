@@ -12,8 +12,10 @@ import msgspec
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import FileStats
+from lode.read.scan import checked
 from lode.snapshot import Snapshot
 from lode.write.parallel import pipelined
+from lode.writes import with_removals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -179,7 +181,8 @@ class ChangeContext:
             raise self.reads.no_snapshots()
         checkpoints = cut is None or cut.only is None
         state = found.states.fold(manifest, checkpoints=checkpoints, cut=cut)
-        scan = self.reads.scan(state.manifests(), manifest)
+        # Whatever is read through it is written again, or decides what is: no damage may become a new file.
+        scan = checked(self.reads.scan(state.manifests(), manifest))
         return Base(found, manifest, found.definitions.at(manifest), state, scan)
 
     def begin(
@@ -190,6 +193,11 @@ class ChangeContext:
         # This process may know an older definition than the one the operation was prepared on.
         components = self.handle.components(base.found, base.definition)
         return begun._replace(definition=base.definition, components=components, rewrites=True)
+
+    def stager_of(self, base: Base, snapshot_id: str) -> Stager:
+        """A stager of rows of this base for a snapshot that was begun on an earlier one."""
+        target = with_removals(base.definition)
+        return self.handle.stager(base.found, base.definition, target, None, snapshot_id, rewrites=True)
 
     @contextmanager
     def transaction(

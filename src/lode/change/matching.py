@@ -17,6 +17,7 @@ from lode.lazy import pa, pc
 from lode.read.files import decode_file, only_columns
 from lode.read.plan import check_options, filter_of
 from lode.read.prune import can_match, mentioned
+from lode.read.scan import checksums_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,9 +131,10 @@ def stored_rows(scan: Scan) -> Iterator[Any]:
 
 
 def _chunks(scan: Scan) -> Iterator[list[Any]]:
+    checksums = checksums_of(scan)
     for manifest in scan.manifests:
         for file in manifest.files:
-            yield from map(rows_of, decode_file(scan.store, file, scan.components))
+            yield from map(rows_of, decode_file(scan.store, file, scan.components, checksums.of(file)))
 
 
 def rows_where(scan: Scan, condition: Filter, schema: pa.Schema) -> Iterator[Any]:

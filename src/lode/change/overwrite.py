@@ -213,7 +213,7 @@ class _Overwrite:
         """Replace the rows that a condition selects by rows that fulfil it too.
 
         The new rows are staged once: they may be readable only once. After a conflict only files of the
-        dataset are rewritten again.
+        dataset are rewritten again, unless other writers have changed the columns.
         """
         check_has_schema(base)
         context, workers = self.context, self.context.workers
@@ -238,7 +238,15 @@ class _Overwrite:
                         raise
                     newest = context.base()
                     if newest.definition.columns != base.definition.columns:
-                        raise  # the rows were staged for other columns
+                        if self.rows.can_repeat:
+                            transaction.abort()
+                            return self.where(where, newest)
+                        if self.evolve:
+                            raise  # nothing says which columns only these rows have
+                        # What is kept has the columns of now. The commit checks whether the new rows, which
+                        # were staged for those of then, still fit.
+                        stager = context.stager_of(newest, transaction.snapshot_id)
+                        transaction.take_over(stager, newest.definition)
                     base = newest
                 matching = match_rows(base, where, workers)
                 removal.clear(base.manifest.snapshot_id)

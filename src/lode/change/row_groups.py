@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,17 +12,20 @@ import msgspec
 from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
 from lode.codec.row_groups import Footer, RowGroupCopy
-from lode.errors import InvalidFormatError
+from lode.errors import InvalidFormatError, LodeError
 from lode.format.partition_values import common_values
 from lode.lazy import pa, pt
-from lode.read.source import READ_AHEAD, ObjectFile, open_object
+from lode.read.files import named_errors
+from lode.read.scan import checksums_of
+from lode.read.source import borrowed_file
+from lode.read.verified import finish, open_checked
 from lode.write.stage import Unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lode.change.base import Part
-    from lode.format.manifest import FileRef
+    from lode.format.manifest import FileRef, FileStats
     from lode.read.scan import Scan
     from lode.store.protocol import ObjectReader
     from lode.write.stage import Staged, Stager
@@ -59,10 +61,11 @@ def rewrite(scan: Scan, part: Part, stager: Stager, stays: Stays, rows: Rows) ->
         return None
     partition = scan.layout.partition_of(scan.dataset_id, files[0].path)
     footer = codec.empty_footer()
+    checksums = checksums_of(scan.of(part))
     with ExitStack() as readers:
         copied: dict[str, _Copied] = {}
         for file in large:
-            reader = readers.enter_context(open_object(scan.store, file))
+            reader = readers.enter_context(open_checked(scan.store, file, checksums.of(file)))
             found = _groups_that_stay(reader, file, codec, footer, stays)
             if found is not None:
                 copied[file.path] = _Copied(file.path, reader, codec, stager.timestamp_column, found)
@@ -77,6 +80,8 @@ def rewrite(scan: Scan, part: Part, stager: Stager, stays: Stays, rows: Rows) ->
                     continue
                 others = [msgspec.structs.replace(manifest, files=(file,)) for manifest, file in run]
                 yield from rows(0, scan.of(others).rows())
+            for file_ in copied.values():
+                finish(file_.reader)
 
         return stager.join(partition, pieces(), common_values(files))
 
@@ -94,8 +99,6 @@ def _groups_that_stay(
     reader: ObjectReader, file: FileRef, codec: Parquet, footer: Footer, stays: Stays
 ) -> list[_Group] | None:
     """The row groups of a file; None if none of them can be copied."""
-    import pyarrow.parquet as pq
-
     assert codec.schema is not None
     floats = {field.name for field in codec.schema if pt.is_floating(field.type)}
     known = {each.name: each for each in file.stats.columns} if file.stats else {}
@@ -103,34 +106,49 @@ def _groups_that_stay(
     if not floats <= known.keys():
         return None
     unbounded = frozenset(name for name in floats if known[name].min is None)
-    tail = _tail(reader, file)
-    try:
-        found = Footer.of(tail, reader.size)
-        metadata = pq.read_metadata(pa.BufferReader(tail))
-    except pa.ArrowException as error:
-        raise InvalidFormatError(f"{file.path} is not a Parquet file: {error}") from error
-    if not found.is_like(footer):
-        return None
-    statistics = codec.footer_reader(codec.schema)
+    with named_errors(file.path):
+        described = _described(reader, file, codec, footer, unbounded)
     groups, first_row, any_stays = [], 0, False
-    for number, group in enumerate(found.row_groups):
-        copy = RowGroupCopy(group, file.path, reader.read_at, unbounded)
+    for number, (copy, stats, is_plain) in enumerate(described):
         is_large = copy.row_count >= MIN_COPIED_ROWS or copy.size_bytes >= MIN_COPIED_BYTES
-        stats = statistics.stats(metadata, unbounded=unbounded, distinct={}, row_group=number)
         alone = msgspec.structs.replace(file, stats=stats)
-        does_stay = is_large and copy.is_plain and stays(alone, first_row)
+        does_stay = is_large and is_plain and stays(alone, first_row)
         any_stays = any_stays or does_stay
         groups.append(_Group(number, first_row, copy if does_stay else None))
         first_row += copy.row_count
     return groups if any_stays else None
 
 
-def _tail(reader: ObjectReader, file: FileRef) -> bytes:
+def _described(
+    reader: ObjectReader, file: FileRef, codec: Parquet, footer: Footer, unbounded: frozenset[str]
+) -> list[tuple[RowGroupCopy, FileStats, bool]]:
+    """The row groups of a file with their statistics, and whether each is plain; empty if it differs."""
+    import pyarrow.parquet as pq
+
+    assert codec.schema is not None
+    statistics = codec.footer_reader(codec.schema)
+    described = []
+    try:
+        found = Footer.of(_tail(reader), reader.size)
+        metadata = pq.read_metadata(pa.BufferReader(found.for_statistics()))
+        for number, group in enumerate(found.row_groups if found.is_like(footer) else ()):
+            copy = RowGroupCopy(group, file.path, reader.read_at, unbounded)
+            stats = statistics.stats(metadata, unbounded=unbounded, distinct={}, row_group=number)
+            described.append((copy, stats, copy.is_plain and copy.row_count >= 0))
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, LodeError | pa.ArrowException | UnicodeError):
+            raise
+        # Fields that are missing or of another type than Parquet says.
+        raise InvalidFormatError(f"not a Parquet file: its footer is damaged: {error}") from error
+    return described
+
+
+def _tail(reader: ObjectReader) -> bytes:
     """The end of a file, with its footer."""
     tail = reader.read_at(max(reader.size - _TAIL_BYTES, 0), min(_TAIL_BYTES, reader.size))
     needed = int.from_bytes(tail[-8:-4], "little") + 8
     if needed > reader.size:
-        raise InvalidFormatError(f"{file.path} is not a Parquet file: its footer is larger than the file")
+        raise InvalidFormatError("not a Parquet file: its footer is larger than the file")
     return tail if needed <= len(tail) else reader.read_at(reader.size - needed, needed)
 
 
@@ -162,16 +180,9 @@ class _Copied:
         schema = self.codec.schema
         assert schema is not None
         wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
-        source = io.BufferedReader(_Borrowed(self.reader), READ_AHEAD)
+        source = borrowed_file(self.reader)
         try:
             for chunk in self.codec.decode(source, numbers, columns):
                 yield to_batch(chunk, wanted, first_row=0)
         except InvalidFormatError as error:
             raise InvalidFormatError(f"{self.path}: {error}") from error
-
-
-class _Borrowed(ObjectFile):
-    """A file whose reader stays open when it is closed."""
-
-    def close(self) -> None:
-        io.RawIOBase.close(self)

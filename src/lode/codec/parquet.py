@@ -192,7 +192,7 @@ class Parquet(ColumnarCodec):
         """Read the footer of a whole file; the result decodes columns on its caller's thread."""
         import pyarrow.parquet as pq
 
-        file: Any = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        file: Any = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True)
 
         def decode(columns: Sequence[str]) -> pa.Table:
             table: pa.Table = file.read(columns, use_threads=False)

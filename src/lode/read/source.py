@@ -94,6 +94,18 @@ def open_file(store: Store, file: FileRef | str) -> BinaryIO:
     return io.BufferedReader(ObjectFile(open_object(store, file)), READ_AHEAD)
 
 
+def borrowed_file(reader: ObjectReader) -> BinaryIO:
+    """An open object as a buffered, seekable file. Closing the file leaves the object open."""
+    return io.BufferedReader(_Borrowed(reader), READ_AHEAD)
+
+
+class _Borrowed(ObjectFile):
+    """A file whose reader stays open when it is closed."""
+
+    def close(self) -> None:
+        io.RawIOBase.close(self)
+
+
 def get_file(store: Store, file: FileRef) -> bytes:
     """Return a whole data file, in one request. No more than its size in the manifest is read."""
     bounded: Callable[[str, int], tuple[bytes, int]] | None = getattr(store, "get_bounded", None)

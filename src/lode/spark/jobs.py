@@ -81,7 +81,7 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
 
 
 def _verify_share(spark: SparkSession, dataset: Dataset, share: Share, *, checksums: bool) -> Verification:
-    found = take_inventory(dataset, share=share)
+    found = take_inventory(dataset, share=share, intents=checksums)
     for problems in spread(spark, _CopyCheck(dataset.store), found.copies, [_LOOK] * len(found.copies)):
         found.problems += problems
     check = _ObjectCheck(dataset.store, checksums)

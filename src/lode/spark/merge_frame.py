@@ -6,6 +6,8 @@ Keys are compared as values of Spark. So a key column must be of a type that Spa
 from __future__ import annotations
 
 import pickle
+import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
@@ -13,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lode.change.keys import Source
 from lode.change.merge import Changed, Found, Rewrite
 from lode.codec.arrow_cast import cast_batch, is_lossless
 from lode.codec.columnar import to_batch
-from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.errors import ChecksumMismatchError, InvalidOptionError, SchemaViolationError
 from lode.evolution import check_columns
 from lode.spark.schema import arrow_schema, spark_schema, written_schema
 from lode.spark.session import functions_of
@@ -139,8 +142,9 @@ class MergedFrame:
             return Found(missing=self._count)
         there = self._keys_of(base, candidates)
         self._matched = self.rows.join(there, self._keys).persist()
-        counts = self.matched.groupBy(_PATH).agg(self._functions.sum(_COUNT).alias(_COUNT)).collect()
-        found = self.matched.select(*map(self._column, self._keys)).distinct().count()
+        with _damage_as_such():
+            counts = self.matched.groupBy(_PATH).agg(self._functions.sum(_COUNT).alias(_COUNT)).collect()
+            found = self.matched.select(*map(self._column, self._keys)).distinct().count()
         return Found({row[_PATH]: row[_COUNT] for row in counts}, missing=self._count - found)
 
     def _candidates(self, base: Base) -> list[str]:
@@ -242,6 +246,18 @@ def _check_key(name: str, given: Any, stored: Any, as_spark: Any) -> None:
             "dataset: cast it first",
             column=name,
         )
+
+
+@contextmanager
+def _damage_as_such() -> Iterator[None]:
+    """Raise the error of a damaged file that a task of a join has met: Spark passes on its text only."""
+    try:
+        yield
+    except PySparkException as error:
+        named = re.search(rf"{ChecksumMismatchError.__name__}: (.+)", str(error))
+        if named is None:
+            raise
+        raise ChecksumMismatchError(named[1]) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from lode.codec.arrow_cast import cast_batch
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import reads_whole
-from lode.errors import InvalidFormatError
+from lode.errors import InvalidFormatError, LodeError
 from lode.read.change_scan import ChangeScan
 from lode.read.files import decode_file
 from lode.read.filesystem import arrow_filesystem
@@ -140,14 +140,19 @@ class PieceReader:
         try:
             for batch in batches:
                 yield cast_batch(batch, self.schema, first_row=0)
-        except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
+        except LodeError:
+            raise
+        except (pa.ArrowInvalid, pa.ArrowSerializationError, OSError) as error:
+            # Arrow's errors for damaged pages have no errno. An error that has one comes from the system.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
             raise InvalidFormatError(f"{piece.file.path} cannot be read: {error}") from error
 
     def _whole(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
         with arrow_filesystem(self.store, [piece.file]).open_input_file(piece.file.path) as source:
-            file: Any = pq.ParquetFile(source, pre_buffer=True)
+            file: Any = pq.ParquetFile(source, pre_buffer=True, page_checksum_verification=True)
             present = self._present(file.schema_arrow.names, piece)
             columns = list(present.values())
             groups = _row_groups_in(file.metadata, piece)
@@ -169,6 +174,7 @@ class PieceReader:
             # In the file another column may have the name that a condition means. Spark filters again.
             filter=together(self.conditions, set(schema.names) - set(piece.names)),
             batch_size=self.batch_rows,
+            fragment_scan_options=pads.ParquetFragmentScanOptions(page_checksum_verification=True),
         )
         for batch in scanner.to_batches():
             yield batch.rename_columns(list(present))

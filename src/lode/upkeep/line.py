@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lode.errors import LodeError
+from lode.errors import DataError, LodeError
 from lode.format.ids import is_id, shortened
 from lode.read.manifests import read_pointer
 
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lode.read.resolve import Chain
+    from lode.runtime import Runtime
+
+# A live writer publishes its snapshot in less time than this.
+MAX_PUBLISHING_NS: Final = 60 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,9 @@ def _check_sequences(
         yield Problem("cycle", path, f"the parents of {snapshot_id} lead back to it")
 
 
-def check_pointer(chain: Chain[Any], links: dict[str, Link], unreadable: set[str]) -> Iterator[Problem]:
+def check_pointer(
+    chain: Chain[Any], links: dict[str, Link], unreadable: set[str], runtime: Runtime
+) -> Iterator[Problem]:
     """Check that the pointer names the newest snapshot, or one that is being published."""
     at = chain.paths.pointer
     pointer = read_pointer(chain.store, chain.paths)
@@ -99,13 +105,31 @@ def check_pointer(chain: Chain[Any], links: dict[str, Link], unreadable: set[str
     elif id in links:
         if any(link.parent == id for link in links.values()):
             yield Problem("pointer", at, f"it names {id}, which already has a child")
-    elif not _is_being_published(chain, id):
-        yield Problem("pointer", at, f"it names {id}, which is not there")
+    elif (reason := _unpublished(chain, id, runtime)) is not None:
+        yield Problem("pointer", at, f"it names {shortened(id)}, {reason}")
 
 
-def _is_being_published(chain: Chain[Any], id: str) -> bool:
-    """Whether a snapshot that was not listed was published since, or is about to be."""
+def _unpublished(chain: Chain[Any], snapshot_id: str, runtime: Runtime) -> str | None:
+    """Why a snapshot that was not listed is a problem, although the pointer names it; None if it is not.
+
+    For a moment of every commit the pointer names a snapshot without a manifest. A writer that died then
+    leaves it so until the next commit. If the manifest was deleted, it looks the same, and what was
+    acknowledged is not visible.
+    """
+    store = chain.store
     try:
-        return chain.store.exists(chain.paths.manifest(id)) or chain.intent(id) is not None
+        if store.exists(chain.paths.manifest(snapshot_id)):
+            return None  # published since
+        if chain.intent(snapshot_id) is None:
+            return "which is not there"
+        declared = store.head(chain.paths.intent(snapshot_id)).modified
+    except DataError as error:
+        return f"whose intent cannot be read: {error}"
     except LodeError:  # such as an id that no store may hold
-        return False
+        return "which is not there"
+    if runtime.now_ns() - declared.timestamp() * 1e9 < MAX_PUBLISHING_NS:
+        return None
+    return (
+        "which has an intent and no manifest: its writer died, or the manifest was deleted, and readers see "
+        "the state before it; the next commit or settle() publishes it"
+    )

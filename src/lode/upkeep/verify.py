@@ -16,7 +16,15 @@ import msgspec
 from lode.codec.checksum import checksum as checksum_of
 from lode.dataset import Dataset
 from lode.definition import decode_definition
-from lode.errors import ChecksumMismatchError, DataError, LodeError, MissingError, NotFoundError, UsageError
+from lode.errors import (
+    ChecksumMismatchError,
+    DataError,
+    LodeError,
+    MissingError,
+    NoSnapshotsError,
+    NotFoundError,
+    UsageError,
+)
 from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, FileRef, Manifest, decode_manifest, json_text
 from lode.format.partition_values import contradicts
 from lode.read.manifests import read_manifests
@@ -24,6 +32,7 @@ from lode.read.resolve import ANY_KEYS, EncodedManifest
 from lode.read.source import get_bounded, verify_file
 from lode.read.tags import load_tag, tag_names
 from lode.runtime import REAL, Runtime
+from lode.upkeep.beside import Beside, Published, check_intent
 from lode.upkeep.derived import Bound, check_checkpoints, check_digests, check_segments
 from lode.upkeep.line import Link, Problem, check_links, check_pointer
 from lode.upkeep.retained import retained
@@ -108,12 +117,16 @@ def verify(
 
     Args:
         target: The dataset or the volume.
-        checksums: Also read every object that has a checksum and compare it; else only sizes are compared.
+        checksums: Also read every object that has a checksum and compare it, and manifests with their
+            intents; else only sizes are compared.
         progress: Called with (objects done, objects in all) now and then.
-        runtime: Provides the threads.
+        runtime: Provides the threads and the clock.
+
+    Raises:
+        NoSnapshotsError: There is no such dataset or volume. Damage is never raised, but reported.
     """
     store = target.store
-    found = take_inventory(target, runtime)
+    found = take_inventory(target, runtime, intents=checksums)
     for copy in runtime.each(lambda expected: check_copy(store, expected), found.copies):
         found.problems += copy
     total = len(found.objects)
@@ -128,7 +141,9 @@ def verify(
     return found.verification()
 
 
-def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Share = ALL) -> Inventory:
+def take_inventory(
+    target: Dataset | Volume, runtime: Runtime = REAL, share: Share = ALL, *, intents: bool = True
+) -> Inventory:
     """Read every manifest, several at once, and check that they form one line that ends at the pointer.
 
     Manifests are read from their own objects. History segments repeat them and would hide damage.
@@ -138,14 +153,19 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
         runtime: Provides the threads.
         share: Only the files and copies in this share, without the checkpoints. The problems of manifests
             are in every share, those of segments in the first one.
+        intents: Also compare each manifest with its intent, if that is still there.
     """
     chain: Chain[Any] = target.chain
-    listed = [
-        entry.path
-        for entry in chain.store.list(f"{chain.paths.manifests}/")
-        if chain.paths.snapshot_of(entry.path) is not None
-    ]
+    listed: list[str] = []
+    intended: set[str] = set()
+    for entry in chain.store.list(f"{chain.paths.manifests}/"):
+        if chain.paths.snapshot_of(entry.path) is not None:
+            listed.append(entry.path)
+        elif intents and share.has(entry.path) and (id := chain.paths.intended_at(entry.path)) is not None:
+            intended.add(id)
     found = Inventory()
+    beside = Beside(chain, runtime)
+    declared: list[Published] = []
     links: dict[str, Link] = {}
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
@@ -175,11 +195,16 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
             first = max(first, manifest.sequence or 1)
         parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
         links[snapshot_id] = Link(parent, manifest.sequence)
-        if isinstance(manifest, Manifest):
-            if not share.number:
-                bound[snapshot_id] = Bound.of(encoded)
-            if manifest.definition is not None:
+        beside.take(snapshot_id, encoded)
+        if isinstance(manifest, Manifest) and not share.number:
+            bound[snapshot_id] = Bound.of(encoded)
+        if snapshot_id in intended and "group" not in (manifest.x or {}):
+            declared.append(Published.of(encoded))
+        try:
+            if isinstance(manifest, Manifest) and manifest.definition is not None:
                 definitions.add(manifest.definition)
+        except DataError as error:
+            found.problems.append(Problem("manifest-invalid", path, str(error)))
         for expected in _expected_by(manifest):
             key = (expected.file.path, expected.file.size_bytes, expected.file.checksum)
             if share.has(key[0]) and key not in known and key[0] not in expired:
@@ -191,7 +216,11 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
     found.copies = [copy for id in links for copy in copies.get(id, ())]
     found.snapshots = len(links) - sum(link.parent is None for link in links.values() if first > 1)
     found.problems += check_links(chain, links, unreadable, first)
-    found.problems += check_pointer(chain, links, unreadable)
+    found.problems += check_pointer(chain, links, unreadable, runtime)
+    found.problems += beside.check(set(links), first)
+    known_damage = {problem.path for problem in found.problems}
+    for problems in runtime.each(lambda published: check_intent(chain, published), declared):
+        found.problems += [problem for problem in problems if problem.path not in known_damage]
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
         found.problems += problems
     found.problems += _check_tags(chain, first)
@@ -199,6 +228,8 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
     reported = {problem.path for problem in found.problems}
     found.problems += [each for each in check_digests(chain, bound) if each.path not in reported]
     found.problems += check_segments(chain, bound, first)
+    if not listed and not found.problems:
+        raise NoSnapshotsError(f"{chain.name} in {chain.store.url} does not exist: check its name")
     if isinstance(target, Dataset) and share == ALL:
         found.problems += check_checkpoints(target)
     return found

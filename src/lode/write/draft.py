@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from lode.errors import DatasetDroppedError
 from lode.format.pointer import SHARED, is_shared
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from lode.write.uploads import HeldUploads
 
 M = TypeVar("M", bound=AnyManifest)
+
+# Clocks that are kept by a time service differ by less.
+_MAX_CLOCK_DIFFERENCE_NS: Final = 60 * 10**9
+logger = logging.getLogger("lode.commit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,4 +182,12 @@ def dropped(name: str, snapshot_id: str) -> DatasetDroppedError:
 def moment_after(parent: str | None, now_ns: Callable[[], int]) -> str:
     """Now, or just after the parent if the clock is behind it. ``as_of`` relies on increasing times."""
     now = now_ns()
-    return ns_to_rfc3339(max(now, rfc3339_to_ns(parent) + 1) if parent else now)
+    after = rfc3339_to_ns(parent) + 1 if parent else now
+    if after - now > _MAX_CLOCK_DIFFERENCE_NS:
+        logger.warning(
+            "the snapshot before was created at %s, %d s after the clock of this machine: one of the two "
+            "clocks is wrong, and until then as_of with a time misses this snapshot",
+            parent,
+            (after - now) // 10**9,
+        )
+    return ns_to_rfc3339(max(now, after))

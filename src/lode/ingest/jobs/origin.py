@@ -12,6 +12,7 @@ from lode.ingest.catalog.paths import display_name
 from lode.ingest.catalog.table import complete
 from lode.ingest.jobs.tables import check_partition, moment_of, path_of
 from lode.ingest.status import invalid
+from lode.read.scan import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,9 +77,12 @@ class Origin:
         return sum(file.size_bytes for file in self._scan.files) if self._scan else 0
 
     def stored(self) -> Iterator[pa.RecordBatch]:
-        """The rows as they are stored, with ``_PARTITIONID`` if the table has it."""
+        """The rows as they are stored, with ``_PARTITIONID`` if the table has it.
+
+        They are written elsewhere, so files are compared with their checksums.
+        """
         if self._scan is not None and self._scan.files:
-            yield from self._scan.read()
+            yield from checked(self._scan).rows()
 
     def rows(self, schema: TableSchema | None = None) -> Iterator[pa.RecordBatch]:
         """The rows in the ``schema.arrow`` of a table, by default of this one."""

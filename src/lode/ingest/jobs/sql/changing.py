@@ -29,6 +29,7 @@ from lode.ingest.jobs.sql.names import pseudo_columns
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.lazy import pa
+from lode.read.scan import verify_files_of
 from lode.sql.dml import DELETE, INSERT, UPDATE, Target, changes_of
 from lode.sql.engine import Source
 from lode.sql.errors import QueryError
@@ -38,7 +39,7 @@ from lode.sql.partition_filter import check_partition_filter
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import lode
     from lode.change.base import Base, Part
@@ -276,6 +277,9 @@ class _Statement:
         ]
         rewrite = _Rewrite(base.reader, transaction.stager, touched, split.changed)
         kept = Workers().each(rewrite, base.parts(some), None) if some else []
+        if first is not None:
+            # Of these the query has read every row. It may have written some of their values again.
+            Workers().each(_verify(base.reader), base.parts(touched.keys() - set(some)), None)
         transaction.add(*kept)
         removal.files = frozenset(touched)
         removal.removed = base.state.removed(Removes(files=tuple(touched)))
@@ -412,6 +416,10 @@ class _Split:
             arrived = compute.coalesce(rows.column(PARTITION_ID), own.column(place))
             own = own.set_column(place, own.schema.field(place), arrived)
         return stored_as(own, self._stored)
+
+
+def _verify(reader: Scan) -> Callable[[Part], None]:
+    return lambda part: verify_files_of(reader.of(part))
 
 
 @dataclass(frozen=True, slots=True)
