@@ -198,7 +198,7 @@ def test_a_lying_checkpoint_changes_no_answer_and_no_commit() -> None:
 def test_the_walks_notice_if_a_lying_checkpoint_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     def believed(chain: Any, ref: Any) -> Any:
         try:
-            plain = b"".join(decompress(chain.store.get(chain.paths.state(ref.sha256))))
+            plain = decompress(chain.store.get(chain.paths.state(ref.sha256)))
         except NotFoundError:
             return None
         return list(decode_struct(plain, Checkpoint, origin="").manifests)

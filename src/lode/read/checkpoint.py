@@ -77,7 +77,7 @@ def load_checkpoint(chain: Chain[Manifest], ref: CheckpointRef) -> list[Manifest
         data = get_bounded(chain.store, path, MAX_SEGMENT_BYTES)
         if sha256(data).hexdigest() != ref.sha256:
             raise ManifestInvalidError(f"{path} does not have the digest that its name says")
-        plain = b"".join(decompress(data))
+        plain = decompress(data)
         found = decode_struct(plain, Checkpoint, origin=path)
         require(found.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", path)
         check_version(found.format_version, path)

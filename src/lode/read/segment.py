@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from lode.errors import ManifestInvalidError
+from lode.format.ids import shortened
 from lode.format.manifest import Count, Manifest, Text, decode_struct
 from lode.read.resolve import Named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 # At most three segments of a level follow each other. Version 0.1 writes only every second level.
 LEVELS: Final = (4096, 1024, 256, 64, 16)
@@ -25,8 +26,8 @@ SCHEMA_NAME: Final = "lode-history"
 # Maximum size of a segment that is written or read, before and after decompression.
 MAX_SEGMENT_BYTES: Final = 128 << 20
 
-# How much is decompressed at a time.
-_PIECE: Final = 1 << 17
+# How much is decompressed at a time if an object does not say how much it holds.
+_PIECE: Final = 1 << 15
 _ORIGIN: Final = "a history segment"
 
 
@@ -134,7 +135,7 @@ def list_segment(data: bytes, owner: str, level: int, last: int, newest: Named) 
 def _open(
     data: bytes, owner: str, level: int, last: int, newest: Named, wanted: int | None = None
 ) -> tuple[tuple[msgspec.Raw, ...], list[_Listed]]:
-    segment = _decoded(b"".join(decompress(data)))
+    segment = _decoded(decompress(data))
     manifests = segment.manifests
     if (segment.first, segment.last, len(manifests)) != (last - level + 1, last, level):
         raise ManifestInvalidError(f"it does not hold sequences {last - level + 1} to {last}")
@@ -145,35 +146,32 @@ def _open(
 
 def _check_line(manifests: "Sequence[msgspec.Raw]", owner: str, last: int, newest: Named) -> list[_Listed]:
     """Check that these manifests, oldest first, are a snapshot and its ancestors as each child names them."""
-    listed: list[_Listed] = []
-    named: Named | None = newest
-    for place, raw in enumerate(reversed(manifests)):
-        try:
-            found = _LISTED.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ManifestInvalidError(f"{_ORIGIN}: {error}") from None
-        if named is None or found.snapshot_id != named.snapshot_id:
-            raise ManifestInvalidError(f"it holds {found.snapshot_id!r} in the place of {named}")
-        if named.sha256 is not None and sha256(raw).hexdigest() != named.sha256:
-            raise ManifestInvalidError(
-                f"its manifest of {named.snapshot_id!r} is not the one that was committed"
-            )
-        if found.dataset_id != owner or found.sequence not in (None, last - place):
-            raise ManifestInvalidError(f"its manifest of {named.snapshot_id!r} is of another history")
-        listed.append(found)
-        named = found.parent
-    listed.reverse()
+    try:
+        listed = [_LISTED.decode(raw) for raw in manifests]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ManifestInvalidError(f"{_ORIGIN}: {error}") from None
+    # What each is called by the next one. From old to new: memory is read in order, which is twice as fast.
+    ids = [each.parent_snapshot_id for each in listed[1:]] + [newest.snapshot_id]
+    digests = [None if each.x is None else each.x.parent_sha256 for each in listed[1:]] + [newest.sha256]
+    first = last - len(listed) + 1
+    for place, (raw, found, wanted, digest) in enumerate(zip(manifests, listed, ids, digests, strict=True)):
+        if found.snapshot_id != wanted:
+            raise ManifestInvalidError(f"it holds {shortened(found.snapshot_id)} in the place of {wanted}")
+        if digest is not None and sha256(raw).hexdigest() != digest:
+            raise ManifestInvalidError(f"its manifest of {wanted} is not the one that was committed")
+        if found.dataset_id != owner or found.sequence not in (None, first + place):
+            raise ManifestInvalidError(f"its manifest of {wanted} is of another history")
     return listed
 
 
 def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
     """The manifests of a segment, none of them decoded yet."""
-    return _decoded(b"".join(decompress(data))).manifests
+    return _decoded(decompress(data)).manifests
 
 
 def decode_manifests(data: bytes) -> tuple[Manifest, ...]:
     """The manifests of a segment, decoded at once, which takes half as long; none of them is checked."""
-    plain = b"".join(decompress(data))
+    plain = decompress(data)
     try:
         return decode_struct(plain, _Decoded, origin=_ORIGIN).manifests
     except ManifestInvalidError:
@@ -185,17 +183,23 @@ def _decoded(plain: bytes) -> HistorySegment:
     return decode_struct(plain, HistorySegment, origin=_ORIGIN)
 
 
-def decompress(data: bytes) -> "Iterator[bytes]":
-    """Decompress piece by piece up to ``MAX_SEGMENT_BYTES``. The size in a frame's header is not trusted."""
+def decompress(data: bytes) -> bytes:
+    """The content of a compressed object of up to ``MAX_SEGMENT_BYTES``; else ``ManifestInvalidError``."""
     import zstandard
 
-    size = 0
+    packed = zstandard.ZstdDecompressor(max_window_size=MAX_SEGMENT_BYTES)
     try:
-        with zstandard.ZstdDecompressor(max_window_size=MAX_SEGMENT_BYTES).stream_reader(data) as reader:
+        size = zstandard.get_frame_parameters(data).content_size
+        if size <= MAX_SEGMENT_BYTES:
+            return packed.decompress(data)  # at once, which takes a third of the time
+        if size != zstandard.CONTENTSIZE_UNKNOWN:
+            raise ManifestInvalidError(f"a history segment is larger than {MAX_SEGMENT_BYTES} bytes")
+        plain = bytearray()
+        with packed.stream_reader(data) as reader:
             while piece := reader.read(_PIECE):
-                size += len(piece)
-                if size > MAX_SEGMENT_BYTES:
+                plain += piece
+                if len(plain) > MAX_SEGMENT_BYTES:
                     raise ManifestInvalidError(f"a history segment is larger than {MAX_SEGMENT_BYTES} bytes")
-                yield piece
+        return bytes(plain)
     except zstandard.ZstdError as error:
         raise ManifestInvalidError(f"not a history segment: {error}") from None
