@@ -193,8 +193,9 @@ class DatasetHandle:
         if located is not None and not located.exists:
             # It was dropped. A history with the same pointer continues after that.
             self._dropped = located.chain
-            paths = (self.given.layout or DefaultLayout()).chain(self.id)
-            head = head if paths.pointer == located.chain.paths.pointer else Head(None, None)
+            own = dataset_chain(self.store, self.id, self.given.layout or DefaultLayout())
+            if own.paths.pointer != located.chain.paths.pointer:
+                head = own.resolve()  # another place, where it may have been dropped too
             located = None
         layout = self.given.layout or (located.layout if located else DefaultLayout())
         # Transactions that have begun use this committer, so it is kept while the layout is the same.

@@ -92,7 +92,7 @@ class Writes:
     def _write(
         self, begun: BegunWrite, data: Any, schema: pa.Schema | None, *, evolve: bool | Evolution
     ) -> Snapshot:
-        with self._transaction(begun, schema, evolve=evolve) as transaction:
+        with self._transaction(begun, schema, evolve=evolve, stages_again=True) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
             transaction._stage_whole(data)
@@ -204,6 +204,7 @@ class Writes:
         *,
         evolve: bool | Evolution,
         removal: Removal | None = None,
+        stages_again: bool = False,
     ) -> Transaction:
         found = begun.found
         if callable(evolve):
@@ -217,6 +218,10 @@ class Writes:
         stager = self._handle.stager(
             found, begun.definition, target, schema, begun.snapshot_id, rewrites=begun.rewrites
         )
+        adds_columns = begun.definition.columns not in (None, target.columns)
+        if adds_columns and not stages_again:
+            # Another writer may add columns first, and the new ones get other ids then.
+            stager = stager.without_field_ids()
         if begun.target_file_bytes is not None or begun.sort_by is not None:
             stager = stager.with_files(begun.target_file_bytes, begun.sort_by)
         draft = DatasetDraft(

@@ -334,7 +334,7 @@ def test_a_large_file_without_permission_is_not_called_damaged(
     dataset = lode.Dataset("d", LocalStore(tmp_path / "lake", durable=False), codec="parquet")
     dataset.write(pa.table({"a": [1, 2, 3]}))
 
-    def refuse(*_: Any) -> Any:
+    def refuse(*_: Any, **_options: Any) -> Any:
         raise PermissionError(13, "Failed to open local file")
 
     monkeypatch.setattr("lode.read.scan.is_small", lambda *_: False)

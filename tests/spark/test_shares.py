@@ -76,7 +76,7 @@ def test_a_compaction_in_shares_has_the_rows_and_files_of_one_that_holds_everyth
     assert (planned.snapshot, planned.removed) == (None, done.removed)
     assert (done.removed.files, done.removed.rows) == (DAYS * SNAPSHOTS, DAYS * SNAPSHOTS)
     assert (done.added.files, done.rows) == (DAYS, 0)
-    made = dataset.snapshots()[SNAPSHOTS:]
+    *made, named = dataset.snapshots()[SNAPSHOTS:]
     assert len(made) > 3
     assert done.snapshot is not None
     assert done.snapshot.id == made[-1].id
@@ -86,7 +86,12 @@ def test_a_compaction_in_shares_has_the_rows_and_files_of_one_that_holds_everyth
     assert len(dataset.plan().files) == DAYS
     assert lode.verify(dataset).ok
     # Readers need nothing from before the compaction, and the next one has nothing to do.
-    assert dataset.store.exists(dataset.chain.paths.state(made[-1].id))
+    # The last snapshot changes nothing: it names the checkpoint.
+    assert (named.manifest.operation, named.files) == ("compact", ())
+    ref = named.manifest.checkpoint
+    assert ref is not None
+    assert ref.snapshot == made[-1].id
+    assert dataset.store.exists(dataset.chain.paths.state(ref.sha256))
     assert lode.spark.compact(dataset, spark=spark).snapshot is None
     # A second compaction holds the few files that are left, not the whole history.
     dataset.write([{"day": "d0", "n": 9}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from typing import TYPE_CHECKING
 
@@ -161,3 +162,19 @@ def test_a_copy_of_a_store_in_another_process_does_not_make_its_folder_again(tmp
     assert not (tmp_path / "lake").exists()
     pickle.loads(early).put("y", b"1")
     assert (tmp_path / "lake/y").read_bytes() == b"1"
+
+
+def test_a_store_whose_descriptors_were_closed_writes_to_its_own_folder(tmp_path: Path) -> None:
+    """A daemon closes all descriptors when it starts. Their numbers are given to other files then."""
+    one = LocalStore(tmp_path / "one", durable=False)
+    one.put("first", b"1")
+    descriptor = one._tree.descriptor
+    os.close(descriptor)
+    others = [LocalStore(tmp_path / f"other-{number}", durable=False) for number in range(3)]
+    for other in others:
+        other.put("x", b"x")
+    assert any(other._tree.descriptor == descriptor for other in others)
+    one.put("second", b"2")
+    assert (tmp_path / "one" / "second").read_bytes() == b"2"
+    del one
+    assert [other.get("x") for other in others] == [b"x"] * 3

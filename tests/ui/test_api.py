@@ -44,7 +44,7 @@ def test_pages_of_the_overview_hold_everything_once(fresh: Served) -> None:
 
 def test_a_damaged_dataset_does_not_hide_the_others(fresh: Served) -> None:
     lode.Dataset("good", fresh.store).write(b"x")
-    fresh.store.put("datasets/bad/snapshots/1/manifest.json", b"{")
+    fresh.store.put("datasets/bad/snapshots/1/manifest.json", b"[]")
     good, bad = sorted(fresh.ask("overview")["datasets"], key=lambda row: "error" in row)
     assert good["name"] == "good"
     assert "manifest.json" in bad["error"]

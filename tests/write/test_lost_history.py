@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -300,3 +302,99 @@ def test_the_error_names_the_snapshot_and_pickles() -> None:
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (str(copy), copy.snapshot_id) == (str(caught.value), known.id)
     assert isinstance(copy, lode.StoreError)
+
+
+def test_a_write_after_latest_and_a_drop_is_told_once_and_then_lands() -> None:
+    """By a manifest that was read under another chain, and by one that is too large to be kept."""
+    for metadata in ({}, {"x": "y" * 2_000_000}):
+        store = MemoryStore()
+        dataset = lode.Dataset("d", store, codec="jsonl")
+        assert not dataset.exists
+        lode.Dataset("d", store, codec="jsonl").write([{"a": 1}], metadata)
+        dataset.latest()
+        lode.Dataset("d", store).drop()
+        with pytest.raises(lode.DatasetDroppedError):
+            dataset.write([{"a": 2}])
+        dataset.write([{"a": 2}])
+        assert dataset.count() == 1
+
+
+def test_a_drop_of_more_than_was_known_is_told_as_a_drop() -> None:
+    store = MemoryStore()
+    dataset, other = (lode.Dataset("d", store, codec="jsonl") for _ in range(2))
+    dataset.write([{"a": 1}])
+    other.write([{"a": 2}])
+    other.write([{"a": 3}])
+    dataset.latest()
+    lode.Dataset("d", store).drop()
+    with pytest.raises(lode.DatasetDroppedError):
+        dataset.write([{"a": 4}])
+    dataset.write([{"a": 4}])
+    assert dataset.count() == 1
+
+
+@pytest.mark.parametrize("looks_again", [False, True])
+def test_a_volume_that_was_dropped_takes_the_same_range_again(looks_again: bool) -> None:
+    store = MemoryStore()
+    first = lode.Volume("v", store, total_length=10)
+    first.commit([first.stage_write_at(0, b"a")])
+    volume = lode.Volume("v", store, total_length=10)
+    volume.latest()
+    lode.Volume("v", store, total_length=10).drop()
+    if looks_again:
+        with pytest.raises(lode.NoSnapshotsError):
+            volume.latest()
+    with suppress(lode.DatasetDroppedError):
+        volume.commit([volume.stage_write_at(0, b"b")])
+    if not looks_again:
+        volume.commit([volume.stage_write_at(0, b"b")])
+    assert volume.read_at(volume.latest().id, 0, 1) == b"b"
+
+
+def test_a_name_that_was_dropped_in_two_places_can_be_written_again() -> None:
+    store = MemoryStore()
+    lode.Dataset("d", store, codec="jsonl").write([{"a": 1}])
+    lode.Dataset("d", store).drop()
+    lode.Dataset("d", store, codec="jsonl", layout=lode.FlatLayout()).write([{"a": 2}])
+    lode.Dataset("d", store).drop()
+    dataset = lode.Dataset("d", store, codec="jsonl")
+    dataset.write([{"a": 3}])
+    assert dataset.count() == 1
+
+
+def test_an_overwrite_follows_an_unpublished_head_at_the_end_of_a_segment() -> None:
+    class Pausing(MemoryStore):
+        nearby = False
+        gate, reached, paused = threading.Event(), threading.Event(), threading.local()
+
+        def put(self, path: str, data: Any) -> None:
+            is_manifest = path.endswith("/manifest.json") and "/partitions/" not in path
+            if is_manifest and getattr(self.paused, "on", False):
+                self.reached.set()
+                self.gate.wait(30)
+            super().put(path, data)
+
+    store = Pausing()
+    writer = lode.Dataset.create("d", store, codec=lode.JSONL(), layout=lode.HiveLayout("p"))
+    for number in range(12):
+        writer.write([{"p": f"x{number % 2}", "k": number}])
+    writer.overwrite([{"p": "x0", "k": 100}])
+    late = lode.Dataset("d", store)
+    late.write([{"p": "z", "k": 1}])
+    slow = lode.Dataset("d", store)
+    slow.latest()
+
+    def write() -> None:
+        store.paused.on = True
+        slow.write([{"p": "y", "k": 5}])
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert store.reached.wait(30)
+    try:
+        done = late.overwrite([{"p": "x1", "k": 200}])
+    finally:
+        store.gate.set()
+        thread.join()
+    assert done.snapshot is not None
+    assert done.snapshot.sequence == 17

@@ -263,3 +263,38 @@ def test_a_segment_is_listed_whatever_text_its_paths_have() -> None:
     listing = list_segment(encode_segment(manifests, 16), "d", 16, 16, Named("s15"))
     assert listing.paths == [f"{name}{number}" for number in range(16)]
     assert listing.sizes == list(range(16))
+
+
+def test_a_segment_that_reaches_over_a_drop_is_ignored() -> None:
+    store = MemoryStore()
+    before = opened(store)
+    for number in range(10):
+        before.write([{"n": number}])
+    kept = {snapshot.sequence: snapshot for snapshot in before.snapshots()}
+    manifests = {number: store.get(before.chain.paths.manifest(each.id)) for number, each in kept.items()}
+    before.drop()
+    after = opened(store)
+    for number in range(6):
+        after.write([{"n": number}])
+    chain = after.chain
+    drop = chain.resolve().manifest
+    while drop is not None and drop.operation != "drop":
+        manifests[drop.sequence or 0] = store.get(chain.paths.manifest(drop.snapshot_id))
+        drop = chain.manifest(drop.parent_snapshot_id or "")
+    assert drop is not None
+    manifests[11] = store.get(chain.paths.manifest(drop.snapshot_id))
+    line = [manifests[number] for number in range(1, 17)]
+    store.put(chain.paths.segment(16, 16), encode_segment(line, 16))
+    assert opened(store).count() == 6
+    assert len(opened(store).snapshots()) == 6
+    assert [problem.kind for problem in lode.verify(opened(store)).problems] == ["segment"]
+
+
+def test_segments_of_many_files_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lode.read.history.MAX_KEPT", 31)
+    store = CountingStore(grown(17))
+    dataset = opened(store)
+    dataset.plan()
+    store.reset()
+    dataset.plan()
+    assert store.counts["get"] == 2, "the pointer, and the segment again"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from lode.errors import LodeError
+from lode.errors import LodeError, ManifestInvalidError
 from lode.format.manifest import DROP
 from lode.read.lazy_history import LazyHistory, SegmentSlice, slice_of
 from lode.read.resolve import AnyManifest, Links, Named, begins_with, named_parent
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 
 # Segments read at once: those of the newest 400,000 snapshots. More are read only if one of these exists.
 MAX_WAVE: Final = 128
-# How many snapshots of checked segments a process keeps for its next plan: a few megabytes.
-MAX_KEPT_SNAPSHOTS: Final = 16_384
+# How many snapshots and files of checked segments a process keeps for its next plan: a few megabytes.
+MAX_KEPT: Final = 32_768
+# In the place of a digest: a snapshot that is not published yet is in no segment.
+UNPUBLISHED: Final = "unpublished"
 
 M = TypeVar("M", bound=AnyManifest)
 
@@ -80,7 +82,7 @@ class History:
         if head is None:
             return LazyHistory([])
         each = one_by_one if is_nearby(self._chain.store) else self._runtime.each
-        checked = {(level, last) for level, last, _ in self._checked}
+        checked = {(level, last) for level, last, _ in list(self._checked)}
         every = takewhile(lambda span: span[1] >= head.begins, _spans(self._chain.sequence_of(head)))
         spans = (span for span in every if span not in checked)
         ready: dict[int, bytes | None] = {}
@@ -147,7 +149,10 @@ class History:
         """The snapshot that a walk begins with. Its digest is needed only if a segment ends with it."""
         if next(_ending_at(head.sequence), None) is None:
             return Named(head.snapshot_id)
-        return Named(head.snapshot_id, self._chain.sha256_of(head.snapshot_id))
+        try:
+            return Named(head.snapshot_id, self._chain.sha256_of(head.snapshot_id))
+        except ManifestInvalidError:
+            return Named(head.snapshot_id, UNPUBLISHED)
 
     def _segment(
         self, last: int | None, newest: Named, ready: dict[int, bytes | None]
@@ -167,11 +172,11 @@ class History:
 
     def _keep(self, level: int, last: int, newest: Named, segment: SegmentSlice) -> None:
         """Keep a segment for the next plan, unless only links and a checksum speak for it."""
-        if newest.sha256 is None:
+        if newest.sha256 is None or segment.weight > MAX_KEPT:
             return
         self._checked[level, last, newest] = segment
-        while sum(size for size, _, _ in list(self._checked)) > MAX_KEPT_SNAPSHOTS:
-            self._checked.pop(next(iter(self._checked)), None)
+        while sum(each.weight for each in list(self._checked.values())) > MAX_KEPT:
+            self._checked.pop(next(iter(list(self._checked))), None)
 
     def _fitting(self, segment: Sequence[msgspec.Raw], newest: Manifest) -> Iterator[Manifest]:
         """The manifests of a segment, newest first, as long as each is the parent of the one before it."""

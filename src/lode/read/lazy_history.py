@@ -33,6 +33,11 @@ class SegmentSlice:
     def newest(self) -> str:
         return self.listing.snapshots[-1]
 
+    @property
+    def weight(self) -> int:
+        """How many snapshots and files it lists."""
+        return len(self.listing.snapshots) + len(self.listing.paths)
+
     def manifests(self) -> list[Manifest]:
         """Its manifests, oldest first. If one of them is invalid, all are read from their own objects."""
         listed = self.listing.snapshots

@@ -13,7 +13,7 @@ import msgspec
 
 from lode.errors import ManifestInvalidError
 from lode.format.ids import shortened
-from lode.format.manifest import Count, Manifest, Text, decode_struct
+from lode.format.manifest import DROP, Count, Manifest, Text, decode_struct
 from lode.read.resolve import Named
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class _ListedFile(msgspec.Struct, gc=False):
 
 class _ListedExtension(msgspec.Struct, gc=False):
     parent_sha256: str | None = None
+    operation: str | None = None
 
 
 class _Listed(msgspec.Struct, gc=False, kw_only=True):
@@ -161,6 +162,8 @@ def _check_line(manifests: "Sequence[msgspec.Raw]", owner: str, last: int, newes
             raise ManifestInvalidError(f"its manifest of {wanted} is not the one that was committed")
         if found.dataset_id != owner or found.sequence not in (None, first + place):
             raise ManifestInvalidError(f"its manifest of {wanted} is of another history")
+        if found.x is not None and found.x.operation == DROP:
+            raise ManifestInvalidError(f"it reaches over the drop {wanted}")
     return listed
 
 

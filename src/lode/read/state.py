@@ -108,13 +108,21 @@ class States:
             return self._history.up_to(head)
         return LazyHistory(self.fold(head).manifests())
 
-    def fold(self, head: Manifest | None, *, checkpoints: bool = True, cut: Cut | None = None) -> Fold:
+    def fold(
+        self,
+        head: Manifest | None,
+        *,
+        checkpoints: bool = True,
+        cut: Cut | None = None,
+        newest: Manifest | None = None,
+    ) -> Fold:
         """The files at a snapshot, ready to be changed by later snapshots.
 
         Args:
             head: The snapshot; None for no files.
             checkpoints: Begin with the newest checkpoint; else the whole history is read.
             cut: What of each file is held in memory, and of which files. A checkpoint is read whole.
+            newest: A snapshot after it, if its own history has no definition and a later one counts.
         """
         state = Fold(self._partition_of, self._rows_of)
         if head is None:
@@ -122,7 +130,7 @@ class States:
         base, steps = self._since_checkpoint(head, checkpoints=checkpoints, cut=cut or Cut())
         for manifest in base:
             state.add(manifest if cut is None else cut(manifest))
-        for manifest in self._defined(steps[::-1], head):
+        for manifest in self._defined(steps[::-1], newest or head):
             if manifest.restores is None:
                 state.apply(manifest)
         state.folded = sum(len(manifest.files) for manifest in steps)
@@ -155,7 +163,7 @@ class States:
                 state.apply(manifest)
             else:
                 target = self._chain.ancestor(manifest.restores, manifest.snapshot_id)
-                state = self.fold(target, checkpoints=False)
+                state = self.fold(target, checkpoints=False, newest=head)
             yield manifest, partial(_as_checkpoint, state)
 
     def checkpoint_after(self, parent: Manifest | None) -> CheckpointRef | None:

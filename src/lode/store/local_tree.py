@@ -60,6 +60,15 @@ _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 _MAY_BE_LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 
 
+def _is_open(opened: tuple[int, tuple[int, int]]) -> bool:
+    """Whether a descriptor is still that of this device and inode."""
+    try:
+        status = os.fstat(opened[0])
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == opened[1]
+
+
 class Tree:
     """The directories and files below a root. Paths are relative and already checked.
 
@@ -72,7 +81,7 @@ class Tree:
     def __init__(self, root: str, *, durable: bool, known: bool = False) -> None:
         self.root = root
         self.durable = durable
-        # The root, open, and its device and inode. The number of an open directory is not given to another.
+        # The root, open, and its device and inode.
         self._opened: tuple[int, tuple[int, int]] | None = None
         self._known_root = known
         self._opening = Lock()
@@ -85,7 +94,7 @@ class Tree:
 
     def __del__(self) -> None:
         opened, self._opened = self._opened, None
-        if opened is not None:
+        if opened is not None and _is_open(opened):
             os.close(opened[0])
 
     @property
@@ -121,6 +130,11 @@ class Tree:
                 f"another folder is in the place of {self.root!r}, the folder of the store: mount the right "
                 "one or move it back, or open the store again to use what is there"
             )
+        if not _is_open(opened):
+            # A daemon closes all descriptors when it starts, and the number may be another file's now.
+            with self._opening:
+                self._opened = None
+            return self.at_root()
         return opened[0]
 
     def _open_root(self) -> tuple[int, tuple[int, int]]:

@@ -18,6 +18,7 @@ from lode.format.volume import swept_path
 from lode.read.source import get_bounded
 from lode.times import rfc3339_to_ns
 from lode.upkeep.line import Problem
+from lode.write.publish import MAX_KEY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,15 +54,16 @@ class Beside:
         if created - self.runtime.now_ns() > _MINUTE_NS:
             self.ahead.append((created, snapshot_id))
 
-    def check(self, published: set[str], begins: int) -> Iterator[Problem]:
+    def check(self, published: set[str], begins: int, *, contents: bool) -> Iterator[Problem]:
         """Compare it with the store.
 
         Args:
             published: The snapshots of the history that have a manifest.
             begins: The sequence at which the history begins, after the last drop.
+            contents: Also read every key; else only what is missing or unknown is looked at.
         """
         yield from self._check_times()
-        yield from self._check_keys(published, begins)
+        yield from self._check_keys(published, begins, contents=contents)
         for digest in sorted(self.swept):
             yield from self._check_swept(digest)
 
@@ -76,7 +78,7 @@ class Beside:
                 "with a time misses their rows until then; name snapshots by id or number instead",
             )
 
-    def _check_keys(self, published: set[str], begins: int) -> Iterator[Problem]:
+    def _check_keys(self, published: set[str], begins: int, *, contents: bool) -> Iterator[Problem]:
         root = self.chain.paths.keys(begins)
         there = {entry.path for entry in self.chain.store.list(root) if "/" not in entry.path[len(root) :]}
         wanted = {path: id for path, id in self.keys.items() if path.startswith(root) and id in published}
@@ -91,6 +93,18 @@ class Beside:
                 )
         for path in sorted(there - wanted.keys()):
             yield from self._check_unknown_key(path)
+        paths = sorted(there & wanted.keys()) if contents else []
+        for path, named in zip(paths, self.runtime.each(self._named_by, paths), strict=True):
+            if named != wanted[path]:
+                message = f"{path} does not name snapshot {wanted[path]}: a write with the key repairs it"
+                yield Problem("key", path, message)
+
+    def _named_by(self, path: str) -> object:
+        """What a key names; None if it cannot be read."""
+        try:
+            return _KEY.decode(get_bounded(self.chain.store, path, MAX_KEY_BYTES)).get("snapshot_id")
+        except (LodeError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
 
     def _check_unknown_key(self, path: str) -> Iterator[Problem]:
         """Check a key that no manifest has: its snapshot is being published, or there is none."""

@@ -59,12 +59,14 @@ def check_segments(chain: Chain[Manifest], bound: Mapping[str, Bound], first: in
     if not bound:
         return
     by_place = {place: Named(id, bound[id].sha256) for id, place in _places(bound).items()}
+    newest = max(by_place, default=0)
     for entry in chain.store.list(f"{chain.paths.root}/history/"):
         place = _SEGMENT.search(entry.path)
         if place is None:
             continue
         level, last = map(int, place.groups())
-        if last < first:
+        # Later ones are of commits that came after the manifests were listed.
+        if not first <= last <= newest:
             continue
         try:
             if last not in by_place:
@@ -107,8 +109,10 @@ def check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
                 named[ref.snapshot] = ref
         for manifest, state in found.states.each(head.manifest):
             ref = named.get(manifest.snapshot_id)
-            if ref is not None and load_checkpoint(found.chain, ref) != state():
-                path = paths.state(ref.sha256)
+            path = "" if ref is None else paths.state(ref.sha256)
+            if ref is None or load_checkpoint(found.chain, ref) == state():
+                continue
+            if dataset.store.exists(path):  # an expiry may have removed it since
                 yield Problem(
                     "checkpoint", path, f"{path} is not the state at {manifest.snapshot_id}: remove it"
                 )

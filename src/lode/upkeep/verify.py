@@ -217,7 +217,7 @@ def take_inventory(
     found.snapshots = len(links) - sum(link.parent is None for link in links.values() if first > 1)
     found.problems += check_links(chain, links, unreadable, first)
     found.problems += check_pointer(chain, links, unreadable, runtime)
-    found.problems += beside.check(set(links), first)
+    found.problems += beside.check(set(links), first, contents=intents)
     known_damage = {problem.path for problem in found.problems}
     for problems in runtime.each(lambda published: check_intent(chain, published), declared):
         found.problems += [problem for problem in problems if problem.path not in known_damage]

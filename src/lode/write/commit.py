@@ -22,13 +22,15 @@ from lode.errors import (
     CommitUnknownError,
     CommitUnpublishedError,
     LodeError,
+    ManifestInvalidError,
     NotFoundError,
     OutcomeUnknownError,
+    OverlappingBlocksError,
     SnapshotConflictError,
     StoreError,
     TransactionClosedError,
 )
-from lode.format.manifest import DROP, MAX_MANIFEST_BYTES
+from lode.format.manifest import DROP
 from lode.format.pointer import closed_pointer, is_shared
 from lode.read.history import walk_back
 from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head, Named, head_at
@@ -41,7 +43,7 @@ from lode.write.draft import Refreshed, dropped
 from lode.write.group import Groups
 from lode.write.intent import Intents
 from lode.write.known import KnownHistory
-from lode.write.publish import MAX_UNANSWERED, Publisher, snapshot_of_key
+from lode.write.publish import MAX_KEY_BYTES, MAX_UNANSWERED, Publisher, snapshot_of_key
 from lode.write.rebase import commits_after
 from lode.write.recovery import HeadRecovery
 from lode.write.retry import check_retry
@@ -203,6 +205,8 @@ class Committer(Generic[M]):
             # A snapshot that was committed and is not visible yet comes after what the caller has seen.
             seen = Head(head.manifest.snapshot_id.encode(), head.manifest)
             self._refreshed = Refreshed(seen, known)
+        elif head.dropped is not None:
+            self._refreshed = self._head = None  # the next commit reads what came after
 
     @property
     def refreshed(self) -> Refreshed[M] | None:
@@ -227,8 +231,14 @@ class Committer(Generic[M]):
         if refreshed is not None and refreshed is self._refreshed:
             self._refreshed = None
         if refreshed is not None and self._is_newer(refreshed.head, head):
-            self._known.check(*refreshed)
-            head = refreshed.head
+            try:
+                self._known.check(*refreshed)
+                head = refreshed.head
+            except (NotFoundError, ManifestInvalidError):
+                # Manifests that ``latest()`` has seen are gone: a drop removes them, and the head tells.
+                self._head = head = self._known.settle(self._recovery.settle_after_grace)
+                if head.dropped is not None:
+                    raise dropped(self._chain.name, head.dropped.snapshot_id) from None
         elif head is None or self._recovery.has_changed(head):
             head = self._known.settle(self._recovery.settle_after_grace)
         elif head.pending is not None:
@@ -280,9 +290,11 @@ class Committer(Generic[M]):
         """
         path = self._chain.paths.key(*idempotency, self._chain.begins_after(head))
         try:
-            record = get_bounded(self._store, path, MAX_MANIFEST_BYTES)
+            record = get_bounded(self._store, path, MAX_KEY_BYTES)
         except NotFoundError:
             return None
+        except ManifestInvalidError:
+            record = b""  # far too large to be a key
         found = self._committed_under(idempotency, record)
         if found is None:
             # Its writer died between the key and the manifest, or its leader has not published the group yet.
@@ -358,7 +370,7 @@ class Committer(Generic[M]):
             if found is not None:
                 return found
             draft.key_checked_at = draft.base
-        while behind or not self._attempt(draft, tally):
+        while behind or not self._attempt_on_head(draft, tally):
             settled = self._catch_up(draft, tally, lost=not behind)
             if settled is not None:
                 return settled
@@ -384,6 +396,16 @@ class Committer(Generic[M]):
         self._groups.take_seat(self._head, placed.manifest)
         self._contention.end_turn(tally.others + len(placed.before))
         return placed.manifest
+
+    def _attempt_on_head(self, draft: Draft[M], tally: _Tally) -> bool:
+        """As ``_attempt``, but a draft that does not fit a base that is no longer the head catches up."""
+        base = draft.base
+        try:
+            return self._attempt(draft, tally)
+        except OverlappingBlocksError:
+            if base is None or self._chain.pointer() == base.pointer:
+                raise
+            return False
 
     def _attempt(self, draft: Draft[M], tally: _Tally) -> bool:
         """Declare the draft as the child of its base, unless that is done, and swap.
@@ -566,7 +588,12 @@ class Committer(Generic[M]):
             return None
         if self._named is not None and self._named.snapshot_id == base.id:
             return self._named.sha256
-        return base.owed.sha256 if base.owed is not None else self._chain.sha256_of(base.id)
+        if base.owed is not None:
+            return base.owed.sha256
+        try:
+            return self._chain.sha256_of(base.id)
+        except ManifestInvalidError:
+            return None  # it is gone, so it is no longer the head: the swap is lost
 
     def _swap(self, expected: bytes | None, manifest: M) -> Swap:
         """Move the pointer. Where Go may work it is closed until the manifest is published."""

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
-from lode.errors import DataError, NotFoundError, OutcomeUnknownError, PathExistsError, StoreError
+from lode.errors import (
+    DataError,
+    ManifestInvalidError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PathExistsError,
+    StoreError,
+)
 from lode.format.ids import is_id
 from lode.read.resolve import AnyManifest
+from lode.read.source import get_bounded
 from lode.runtime import one_by_one
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsVolatilePut, is_nearby
 
@@ -24,6 +32,9 @@ logger = logging.getLogger("lode.commit")
 
 # Maximum number of times that a request without an answer is sent while nothing changes on the store.
 MAX_UNANSWERED: Final = 4
+
+# The object of an idempotency key is no larger.
+MAX_KEY_BYTES: Final = 1 << 20
 
 # What a small write takes before one was measured.
 FIRST_PUT_SECONDS: Final = 0.03
@@ -132,7 +143,13 @@ class Publisher(Generic[M]):
         if self.create(path, record):
             return
         for _ in range(MAX_UNANSWERED):
-            known = self._store.get(path)
+            try:
+                known = get_bounded(self._store, path, MAX_KEY_BYTES)
+            except ManifestInvalidError:
+                self._store.delete(path)  # far too large to be a key, or to be compared
+                if self.create(path, record):
+                    return
+                continue
             if known.strip() == record:
                 return
             named = snapshot_of_key(known, idempotency)

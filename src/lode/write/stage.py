@@ -15,7 +15,7 @@ import msgspec
 
 from lode.codec.arrow_json import schema_to_bytes
 from lode.codec.components import Components
-from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_schema
+from lode.codec.protocol import conforms, has_field_ids, has_schema, is_parallel, takes_first_schema
 from lode.codec.records import chunk_bytes, chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
@@ -100,6 +100,15 @@ class Stager(msgspec.Struct, frozen=True):
     def __reduce__(self) -> tuple[Any, ...]:
         # The clock and threads belong to this process; the copy has its own.
         return Stager, msgspec.structs.astuple(msgspec.structs.replace(self, runtime=REAL))
+
+    def without_field_ids(self) -> Stager:
+        """The same for files without ids of columns, which readers find by their names then."""
+        codec = self.components.codec
+        if not has_field_ids(codec):
+            return self
+        return msgspec.structs.replace(
+            self, components=replace(self.components, codec=codec.with_field_ids(None))
+        )
 
     def stage(self, data: Any, *, task: str | None = None) -> Staged:
         """Stage bytes (without a codec) or records (with one), in files by partition."""

@@ -130,7 +130,7 @@ def targets(template: Path) -> list[Target]:
     found += [
         Target("removing manifest", "changed", changed.manifest(history["overwrite"])),
         Target("restoring manifest", "changed", changed.manifest(history["restore"])),
-        Target("checkpoint", "changed", changed.state(history["compact"])),
+        Target("checkpoint", "changed", next(entry.path for entry in store.list(changed.states))),
         Target("tag", "changed", changed.tag("before")),
     ]
     for entry in store.list():
