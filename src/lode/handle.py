@@ -195,7 +195,10 @@ class DatasetHandle:
             self._dropped = located.chain
             own = dataset_chain(self.store, self.id, self.given.layout or DefaultLayout())
             if own.paths.pointer != located.chain.paths.pointer:
-                head = own.resolve()  # another place, where it may have been dropped too
+                # Another place, where it may have been dropped too, under this layout or another.
+                head = Head(None, None)
+                with suppress(ComponentMismatchError):
+                    head = own.resolve()
             located = None
         layout = self.given.layout or (located.layout if located else DefaultLayout())
         # Transactions that have begun use this committer, so it is kept while the layout is the same.
