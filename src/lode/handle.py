@@ -236,9 +236,12 @@ class DatasetHandle:
         def summarize(manifest: Manifest) -> None:
             if not is_boundary(manifest) or manifest.operation == DROP:
                 return
-            self.runtime.background(lambda: write_segments(chain, manifest))
+            self.runtime.background(lambda: write_derived(manifest))
+
+        def write_derived(manifest: Manifest) -> None:
+            write_segments(chain, manifest)
             if states.is_due(manifest):
-                self.runtime.background(lambda: states.write_checkpoint(manifest))
+                states.write_checkpoint(manifest)
 
         committer = Committer(chain, self.runtime, self.retry, self._observer, summarize)
         return FoundDataset(layout, chain, history, committer, definitions, states, False, {})

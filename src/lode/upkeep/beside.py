@@ -18,7 +18,7 @@ from lode.format.volume import swept_path
 from lode.read.source import get_bounded
 from lode.times import rfc3339_to_ns
 from lode.upkeep.line import Problem
-from lode.write.publish import MAX_KEY_BYTES
+from lode.write.publish import MAX_KEY_BYTES, snapshot_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +37,8 @@ class Beside:
 
     chain: Chain[Any]
     runtime: Runtime
-    # The path of the key of each snapshot that has one, and the digests of lists of swept blocks.
-    keys: dict[str, str] = field(default_factory=dict)
+    # The snapshot and the key of each path of a key, and the digests of lists of swept blocks.
+    keys: dict[str, tuple[str, tuple[str, str]]] = field(default_factory=dict)
     swept: set[str] = field(default_factory=set)
     # The snapshots that were created after now, with their times.
     ahead: list[tuple[int, str]] = field(default_factory=list)
@@ -48,7 +48,8 @@ class Beside:
         manifest = encoded.manifest
         if manifest.idempotency is not None:
             writer, key = manifest.idempotency
-            self.keys[self.chain.paths.key(writer, key, manifest.begins)] = snapshot_id
+            path = self.chain.paths.key(writer, key, manifest.begins)
+            self.keys[path] = snapshot_id, manifest.idempotency
         self.swept.update(getattr(manifest, "swept", ()))
         created = rfc3339_to_ns(manifest.created_at)
         if created - self.runtime.now_ns() > _MINUTE_NS:
@@ -81,7 +82,9 @@ class Beside:
     def _check_keys(self, published: set[str], begins: int, *, contents: bool) -> Iterator[Problem]:
         root = self.chain.paths.keys(begins)
         there = {entry.path for entry in self.chain.store.list(root) if "/" not in entry.path[len(root) :]}
-        wanted = {path: id for path, id in self.keys.items() if path.startswith(root) and id in published}
+        wanted = {
+            path: id for path, (id, _) in self.keys.items() if path.startswith(root) and id in published
+        }
         for path in sorted(wanted.keys() - there):
             # A listing is not atomic: it may be older than the manifest.
             if not self.chain.store.exists(path):
@@ -99,12 +102,13 @@ class Beside:
                 message = f"{path} does not name snapshot {wanted[path]}: a write with the key repairs it"
                 yield Problem("key", path, message)
 
-    def _named_by(self, path: str) -> object:
-        """What a key names; None if it cannot be read."""
+    def _named_by(self, path: str) -> str | None:
+        """The snapshot that a key names, as a write with the key reads it."""
         try:
-            return _KEY.decode(get_bounded(self.chain.store, path, MAX_KEY_BYTES)).get("snapshot_id")
-        except (LodeError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            record = get_bounded(self.chain.store, path, MAX_KEY_BYTES)
+        except LodeError:
             return None
+        return snapshot_of_key(record, self.keys[path][1])
 
     def _check_unknown_key(self, path: str) -> Iterator[Problem]:
         """Check a key that no manifest has: its snapshot is being published, or there is none."""

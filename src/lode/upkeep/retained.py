@@ -25,7 +25,6 @@ class Retained:
     Args:
         floor: The sequence of the oldest snapshot that can be read.
         expired: The files that no snapshot from the floor on and no tag can see.
-        below: The snapshots below the floor, newest first.
         tagged: Those of them that a tag keeps, and their places in history.
         lowest: The snapshot at the floor; None if nothing is below it.
         checkpoints: The digests of the checkpoints that readable snapshots name.
@@ -34,7 +33,6 @@ class Retained:
 
     floor: int
     expired: frozenset[str] = frozenset()
-    below: tuple[str, ...] = ()
     tagged: dict[str, int] | None = None
     lowest: Manifest | None = None
     checkpoints: frozenset[str] = frozenset()
@@ -71,7 +69,7 @@ def retained(
     kept: set[str] = set()
     restored: list[str] = []
     earlier: set[str] = set()
-    below: list[str] = []
+    below = 0
     refs: list[CheckpointRef | None] = []
     old_refs: list[CheckpointRef | None] = []
     for manifest in found.history.newest_first(newest):
@@ -84,17 +82,17 @@ def retained(
                 restored.append(manifest.restores)
         else:
             earlier.update(paths)
-            below.append(manifest.snapshot_id)
+            below += 1
             old_refs.append(manifest.checkpoint)
         sequence -= 1
-    if lowest is None or sequence + len(below) + 1 != floor:
+    if lowest is None or sequence + below + 1 != floor:
         raise chain.damaged(newest.snapshot_id, f"has the floor {floor}, which is not in history")
     for snapshot_id in dict.fromkeys([lowest.snapshot_id, *restored, *tagged]):
         manifest = chain.ancestor(snapshot_id, newest.snapshot_id)
         refs.append(manifest.checkpoint)
         kept |= found.states.fold(manifest, checkpoints=False, cut=Cut(share.has)).paths
     named, old = (frozenset(ref.sha256 for ref in each if ref is not None) for each in (refs, old_refs))
-    return Retained(floor, frozenset(earlier - kept), tuple(below), tagged, lowest, named, old - named)
+    return Retained(floor, frozenset(earlier - kept), tagged, lowest, named, old - named)
 
 
 def _tagged(found: FoundDataset, floor: int, tags: Iterable[Tag]) -> dict[str, int]:
