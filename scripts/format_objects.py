@@ -310,7 +310,7 @@ OBJECTS: Final[dict[str, Object]] = {
         BlockRef,
         {
             "offset": Field("its first byte in the volume", GO),
-            "length": Field("its size; the object has exactly so many bytes", GO),
+            "length": Field("its size; the object has exactly that many bytes", GO),
             "path": Field("from the root of the lake", GO),
             "checksum": Field("of its bytes, in hexadecimal", GO),
         },

@@ -675,7 +675,7 @@ class Dataset:
     def latest(self) -> Snapshot:
         """The newest snapshot, read from the store. The next commit of this object expects it.
 
-        So a commit that another writer has made before this call is no conflict, and one after it is. Commits
+        So a commit of another writer before this call does not conflict, and one after it does. Commits
         that have begun keep what they expect. ``snapshot("latest")`` and all other reads change nothing.
 
         Raises:

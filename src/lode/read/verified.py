@@ -1,7 +1,7 @@
 """Compare a data file with its checksum while it is read, so that damage is not written again.
 
 A file is read once. Parquet is read from its end and then column by column, so bytes that come early are held
-until those before them have come. What nobody has read when the file is finished is read then.
+until those before them have come. Bytes that were not read by then are read when the file is finished.
 """
 
 from __future__ import annotations
