@@ -1,0 +1,146 @@
+"""Calls between a server and one of its processes. Each side may call the other while it answers a call.
+
+What a server sends is a pickle, since a table is whatever its store needs. What a process sends is JSON and Arrow: a
+process that was taken over cannot make its server run code.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lode.lazy import pa
+from lode.sandbox.frames import BATCH, CALL, DONE, FAILED, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+# Larger batches are cut, smaller ones are sent as they are.
+_BATCH_BYTES: Final = 32 << 20
+
+
+class Rows(NamedTuple):
+    """The answer of a call that returns rows."""
+
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+
+
+class PeerError(Exception):
+    """The other side has failed. ``description`` is what it said about its error."""
+
+    def __init__(self, description: dict[str, Any]) -> None:
+        super().__init__(str(description.get("text", "")))
+        self.description = description
+
+
+class Peer(ABC):
+    """One side. It has one thread at a time."""
+
+    def __init__(self, handlers: Mapping[str, Callable[..., Any]]) -> None:
+        self.handlers = handlers
+
+    @abstractmethod
+    def send(self, kind: bytes, content: bytes | memoryview) -> None:
+        """Send one frame."""
+
+    @abstractmethod
+    def receive(self) -> tuple[bytes, bytearray]:
+        """The next frame of the other side."""
+
+    @abstractmethod
+    def encode(self, value: Any) -> bytes:
+        """A value as it is sent."""
+
+    @abstractmethod
+    def decode(self, content: bytearray) -> Any:
+        """A value that was sent."""
+
+    @abstractmethod
+    def describe(self, error: Exception) -> dict[str, Any]:
+        """An error as it is sent."""
+
+    def raised(self, description: dict[str, Any]) -> Exception:
+        """The error of a call that the other side could not answer."""
+        return PeerError(description)
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a function of the other side; returns what it returns."""
+        self.send(CALL, self.encode((name, arguments)))
+        _, content = self._next(DONE)
+        return self.decode(content)
+
+    def rows(self, name: str, *arguments: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Call a function of the other side that returns rows. They have to be read, or their iterator closed."""
+        self.send(CALL, self.encode((name, arguments)))
+        _, content = self._next(SCHEMA)
+        schema = pa.ipc.read_schema(pa.py_buffer(content))
+        return schema, self._batches(schema)
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        is_open = True
+        try:
+            while True:
+                try:
+                    kind, content = self._next(BATCH, DONE)
+                except BaseException:
+                    is_open = False
+                    raise
+                if kind == DONE:
+                    is_open = False
+                    return
+                batch = pa.ipc.read_record_batch(pa.py_buffer(content), schema)
+                batch.validate()
+                yield batch
+        finally:
+            if is_open:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """The rest of some rows is not wanted."""
+        while self.receive()[0] not in (DONE, FAILED):
+            pass
+
+    def _next(self, *expected: bytes) -> tuple[bytes, bytearray]:
+        """The next frame that is no call. Calls are answered."""
+        while True:
+            kind, content = self.receive()
+            if kind == CALL:
+                self.answer(content)
+            elif kind == FAILED:
+                raise self.raised(self.decode(content))
+            elif kind in expected:
+                return kind, content
+            else:
+                raise PeerError({"text": f"a frame of the kind {kind!r} came out of turn"})
+
+    def answer(self, content: bytearray) -> None:
+        """Run the function that a call names, and send what it returns."""
+        try:
+            name, arguments = self.decode(content)
+            found = self.handlers[name](*arguments)
+            if isinstance(found, Rows):
+                self._send_rows(found)
+                found = None
+            made = self.encode(found)
+        except Exception as error:  # the other side raises it
+            self.send(FAILED, self.encode(self.describe(error)))
+        else:
+            self.send(DONE, made)
+
+    def _send_rows(self, rows: Rows) -> None:
+        self.send(SCHEMA, memoryview(rows.schema.serialize()))
+        for batch in rows.batches:
+            for part in _cut(batch):
+                self.send(BATCH, memoryview(part.serialize()))
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Parts of a batch that fit into a frame."""
+    size = batch.nbytes
+    if size <= _BATCH_BYTES or batch.num_rows < 2:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _cut(batch.slice(0, half))
+    yield from _cut(batch.slice(half))
