@@ -1,6 +1,6 @@
-"""Processes that cannot write files, with limits of time and memory: for all work that a client's bytes decide.
+"""Processes that cannot write files, with limits of time and memory, for work that the bytes of a client decide.
 
-A server moves bytes; what has to read them (SQL, uploaded files, conditions) runs here. ``restrict`` takes rights
-away from a process, ``peer`` has the calls between both sides, ``child`` is the program of a process, and
-``processes`` starts, watches, reuses and ends them.
+A server moves bytes. What has to read them runs here: SQL, uploaded files, conditions. ``restrict`` takes
+rights away from a process, ``peer`` has the calls between both sides, ``child`` is the program of a process,
+and ``processes`` starts, watches, reuses and ends them.
 """
