@@ -171,11 +171,9 @@ def test_an_interrupt_does_not_reach_the_next_task(processes: Processes) -> None
 
 
 def test_closing_ends_what_runs(processes: Processes) -> None:
-    import threading
-
-    with pytest.raises(ProcessLostError) as caught, opened(processes) as process:
-        threading.Timer(0.2, processes.close).start()
-        process.call("spin")
+    handlers = {"close": processes.close}
+    with pytest.raises(ProcessLostError) as caught, opened(processes, handlers=handlers) as process:
+        process.call("ask", "close")
     assert caught.value.reason == "closing"
 
 
@@ -220,8 +218,9 @@ def test_an_error_of_the_server_reaches_the_process(processes: Processes) -> Non
 
 
 def test_an_error_of_the_process_comes_back_to_it_as_it_was(processes: Processes) -> None:
-    process = opened(processes, handlers={"again": lambda: process.call("fail")})
-    with process:
+    handlers: dict[str, Any] = {}
+    with opened(processes, handlers=handlers) as process:
+        handlers["again"] = lambda: process.call("fail")
         assert process.call("ask_caught", "again") == "own: it failed"
 
 

@@ -23,7 +23,7 @@ def handlers(child: Child) -> dict[str, Any]:
         return text.upper()
 
     def write(path: str, mode: str) -> str:
-        with open(path, mode) as file:
+        with Path(path).open(mode) as file:
             file.write("changed")
         return "written"
 

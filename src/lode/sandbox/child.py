@@ -1,7 +1,7 @@
 """The program of a process: ``python -P -m lode.sandbox.child``.
 
-It answers the calls of its server on its standard input and output, one after the other, and ends with its server. It has
-a lower priority than the server, so that work waits for ingest and not the other way round.
+It answers the calls of its server on its standard input and output, one after the other, and ends with its
+server. It has a lower priority than the server, so that work waits for ingest and not the other way round.
 """
 
 from __future__ import annotations

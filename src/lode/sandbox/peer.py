@@ -1,7 +1,7 @@
 """Calls between a server and one of its processes. Each side may call the other while it answers a call.
 
-What a server sends is a pickle, since a table is whatever its store needs. What a process sends is JSON and Arrow: a
-process that was taken over cannot make its server run code.
+What a server sends is a pickle, since a table is whatever its store needs. What a process sends is JSON and
+Arrow: a process that was taken over cannot make its server run code.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Peer(ABC):
         return self.decode(content)
 
     def rows(self, name: str, *arguments: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Call a function of the other side that returns rows. They have to be read, or their iterator closed."""
+        """Call a function that returns rows. They have to be read, or their iterator closed."""
         self.send(CALL, self.encode((name, arguments)))
         _, content = self._next(SCHEMA)
         schema = pa.ipc.read_schema(pa.py_buffer(content))

@@ -1,8 +1,8 @@
 """Takes rights away from this process for good: memory, open files, and all writing of files.
 
-On Linux the kernel's Landlock refuses to open a file for writing, to create, rename, truncate or remove one, to run a
-program, and to send signals to other processes. Where there is no Landlock, a limit of zero bytes for files is left: it
-stops all writing into files, but not their removal.
+On Linux the kernel's Landlock refuses to open a file for writing, to create, rename, truncate or remove one,
+to run a program, and to send signals to other processes. Where there is no Landlock, a limit of zero bytes for
+files is left: it stops all writing into files, but not their removal.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _use_landlock(*, network: bool) -> bool:
         return False
     try:
         system.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-        done = system.syscall(_RESTRICT_SELF, rules, ctypes.c_uint32(0)) == 0
+        done: bool = system.syscall(_RESTRICT_SELF, rules, ctypes.c_uint32(0)) == 0
     finally:
         os.close(rules)
     return done and version >= 3
