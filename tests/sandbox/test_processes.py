@@ -206,7 +206,7 @@ def test_a_process_calls_its_server_while_it_answers(processes: Processes) -> No
 
 def test_a_process_can_only_call_what_it_was_given(processes: Processes) -> None:
     with opened(processes) as process:
-        assert process.call("ask_caught", "double", 21).startswith("KeyError")
+        assert process.call("ask_caught", "double", 21).startswith("RuntimeError: KeyError")
 
 
 def test_an_error_of_the_server_reaches_the_process(processes: Processes) -> None:
@@ -214,7 +214,7 @@ def test_an_error_of_the_server_reaches_the_process(processes: Processes) -> Non
         raise ValueError("not allowed")
 
     with opened(processes, handlers={"refuse": refuse}) as process:
-        assert process.call("ask_caught", "refuse") == "ValueError: not allowed"
+        assert process.call("ask_caught", "refuse") == "RuntimeError: ValueError: not allowed"
 
 
 def test_an_error_of_the_process_comes_back_to_it_as_it_was(processes: Processes) -> None:

@@ -102,3 +102,7 @@ def handlers(child: Child) -> dict[str, Any]:
 
 def describe(error: Exception) -> dict[str, Any]:
     return {"type": type(error).__name__, "text": str(error)}
+
+
+def restore(description: dict[str, Any]) -> Exception:
+    return RuntimeError(description["text"])

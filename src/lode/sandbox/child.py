@@ -18,6 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from lode.sandbox.frames import CALL, FAILED, read_frame, write_frame
 from lode.sandbox.peer import Peer
 from lode.sandbox.restrict import limit_processor_time, restrict
@@ -52,6 +54,7 @@ class Child(Peer):
         # The error that was described last. The server may name it as the reason why it failed itself.
         self._own: Exception | None = None
         self._describe: Any = None
+        self._restore: Any = None
         threading.Thread(target=self._watch, args=(interrupts,), daemon=True).start()
 
     def _watch(self, interrupts: int) -> None:
@@ -66,9 +69,13 @@ class Child(Peer):
         return self._interrupted >= self._task
 
     def load(self, module: str) -> None:
-        """Import what this process does: a module with ``handlers(child)`` and ``describe(error)``."""
+        """Import what this process does.
+
+        The module has ``handlers(child)``, the functions that the server calls, ``describe(error)``, an error
+        as JSON, and ``restore(description)``, the error of a function of the server.
+        """
         found = importlib.import_module(module)
-        self._describe = found.describe
+        self._describe, self._restore = found.describe, found.restore
         self.handlers = {**found.handlers(self), "begin": self._begin}
 
     def _begin(self, number: int, seconds: float) -> None:
@@ -92,7 +99,7 @@ class Child(Peer):
         return frame
 
     def encode(self, value: Any) -> bytes:
-        return json.dumps(value).encode()
+        return msgspec.json.encode(value)
 
     def decode(self, content: bytearray) -> Any:
         return pickle.loads(content)
@@ -105,17 +112,15 @@ class Child(Peer):
     def raised(self, description: dict[str, Any]) -> Exception:
         if "own" in description and self._own is not None:
             return self._own
-        error = description["error"]
-        assert isinstance(error, Exception)
-        return error
+        found: Exception = self._restore(description)
+        return found
 
 
 def main() -> None:
     """Answer calls until there are no more."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(
-            number, signal.SIG_IGN
-        )  # of a terminal or a service manager: the server ends this process
+        # A terminal or a service manager sends them to all processes. The server ends this one.
+        signal.signal(number, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICE[0])
     with suppress(OSError):

@@ -39,6 +39,8 @@ class Peer(ABC):
 
     def __init__(self, handlers: Mapping[str, Callable[..., Any]]) -> None:
         self.handlers = handlers
+        # Whether rows of the other side are still to come.
+        self.is_reading = False
 
     @abstractmethod
     def send(self, kind: bytes, content: bytes | memoryview) -> None:
@@ -60,9 +62,9 @@ class Peer(ABC):
     def describe(self, error: Exception) -> dict[str, Any]:
         """An error as it is sent."""
 
+    @abstractmethod
     def raised(self, description: dict[str, Any]) -> Exception:
         """The error of a call that the other side could not answer."""
-        return PeerError(description)
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a function of the other side; returns what it returns."""
@@ -78,23 +80,29 @@ class Peer(ABC):
         return schema, self._batches(schema)
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        is_open = True
+        self.is_reading = True
         try:
             while True:
-                try:
-                    kind, content = self._next(BATCH, DONE)
-                except BaseException:
-                    is_open = False
-                    raise
+                kind, content = self._answered(BATCH, DONE)
                 if kind == DONE:
-                    is_open = False
                     return
                 batch = pa.ipc.read_record_batch(pa.py_buffer(content), schema)
                 batch.validate()
                 yield batch
         finally:
-            if is_open:
+            if self.is_reading:
                 self.abandon()
+                self.is_reading = False
+
+    def _answered(self, *expected: bytes) -> tuple[bytes, bytearray]:
+        """The next frame of rows. There is none after an error."""
+        try:
+            kind, content = self._next(*expected)
+        except BaseException:
+            self.is_reading = False
+            raise
+        self.is_reading = kind != DONE
+        return kind, content
 
     def abandon(self) -> None:
         """The rest of some rows is not wanted."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import signal
@@ -14,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from lode.sandbox.child import NUMBER
 from lode.sandbox.frames import MAX_FRAME_BYTES, read_frame, write_frame
@@ -42,7 +43,7 @@ class Profile:
     """A kind of process.
 
     Attributes:
-        module: What it does: a module with ``handlers(child)`` and ``describe(error)``.
+        module: What it does: a module as ``Child.load`` needs it.
         memory_bytes: The memory of its work. It has ``BASE_BYTES`` more for itself.
         network: Whether it may open connections, as it has to for a store of objects.
         threads: How many threads of it may compute at the same time.
@@ -66,6 +67,10 @@ class ProcessLostError(Exception):
         self.reason = reason
 
 
+def _described(error: Exception) -> dict[str, Any]:
+    return {"type": "other", "text": f"{type(error).__name__}: {error}"}
+
+
 class Processes:
     """The processes of one server. Thread-safe."""
 
@@ -83,7 +88,7 @@ class Processes:
         *,
         seconds: float,
         is_cancelled: Callable[[], bool] = lambda: False,
-        describe: Callable[[Exception], Exception] = lambda error: error,
+        describe: Callable[[Exception], dict[str, Any]] = _described,
     ) -> Process:
         """A process for one task. Use it in ``with``.
 
@@ -92,7 +97,7 @@ class Processes:
             handlers: What it may call.
             seconds: The time of the task.
             is_cancelled: Whether the task was asked to stop.
-            describe: An error of a handler as the process raises it.
+            describe: An error of a handler as it is sent to the process.
         """
         while True:
             with self._lock:
@@ -161,7 +166,7 @@ class Process(Peer):
     def __init__(self, profile: Profile, owner: Processes) -> None:
         super().__init__({})
         self.profile = profile
-        self.describe_error: Callable[[Exception], Exception] = lambda error: error
+        self.describe_error: Callable[[Exception], dict[str, Any]] = _described
         self.since = time.monotonic()
         self._owner = owner
         self._reason: Reason = ""
@@ -228,8 +233,8 @@ class Process(Peer):
         self._is_cancelled = lambda: False
         self.handlers = {}
         self.since = time.monotonic()
-        # After an error of this side the process may be in the middle of an answer.
-        usable = not self._reason and (kind is None or issubclass(kind, PeerError))
+        # A call that was interrupted, or rows that were not read, leave the process in the middle of an answer.
+        usable = not self._reason and not self.is_reading and (kind is None or issubclass(kind, Exception))
         self._owner.give_back(self, usable=usable)
 
     # -- the watch -----------------------------------------------------------------------------
@@ -306,14 +311,17 @@ class Process(Peer):
         return pickle.dumps(value, protocol=5)
 
     def decode(self, content: bytearray) -> Any:
-        return json.loads(content)
+        return msgspec.json.decode(content)
 
     def describe(self, error: Exception) -> dict[str, Any]:
         if isinstance(error, ProcessLostError):
             raise error
         if isinstance(error, PeerError):
             return {"own": True}  # the process has it still
-        return {"error": self.describe_error(error)}
+        return self.describe_error(error)
+
+    def raised(self, description: dict[str, Any]) -> Exception:
+        return PeerError(description)
 
     def abandon(self) -> None:
         self.interrupt()

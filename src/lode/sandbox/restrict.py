@@ -1,8 +1,8 @@
 """Takes rights away from this process for good: memory, open files, and all writing of files.
 
 On Linux the kernel's Landlock refuses to open a file for writing, to create, rename, truncate or remove one,
-to run a program, and to send signals to other processes. Where there is no Landlock, a limit of zero bytes for
-files is left: it stops all writing into files, but not their removal.
+to run a program, and to send signals to other processes. Where there is no Landlock, a limit of zero bytes
+for files is left: it stops all writing into files, but not their removal.
 """
 
 from __future__ import annotations
