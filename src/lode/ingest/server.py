@@ -36,12 +36,14 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.jobs.load import LoadJobs
     from lode.ingest.jobs.registry import Jobs
     from lode.ingest.jobs.uploads import Uploads
+from lode.sandbox.processes import Processes
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
     from typing import Self
 
+    from lode.ingest.jobs.sql.apart import SqlApart
     from lode.ingest.settings import Settings
 
 _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -61,7 +63,6 @@ class Server:
         self.settings = settings
         self.grpc_address = ""
         self.http_address = ""
-        self._end_queries: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Recover the streams, then open both ports."""
@@ -79,16 +80,21 @@ class Server:
             undo.callback(self.engine.close)
             self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs")
             undo.callback(self.jobs.close)
+            self._processes = Processes()
+            undo.callback(self._processes.close)
+            self._sql: SqlApart | None = None
             self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
             buckets = Buckets(settings.buckets)
             self.jobs.register("load", LoadJobs(self.engine, table_properties, buckets))
             if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
-                from lode.ingest.jobs.query import QueryJobs
+                from lode.ingest.jobs.query import QueryJobs, limits_of
+                from lode.ingest.jobs.sql.apart import SqlApart as Apart
 
-                queries = QueryJobs(self.engine, table_properties, buckets, self.jobs.list)
+                self._sql = Apart(
+                    self._processes, self.jobs.queue, store, settings.location, limits_of(settings)
+                )
+                queries = QueryJobs(self.engine, table_properties, buckets, self.jobs.list, self._sql)
                 self.jobs.register("query", queries)
-                undo.callback(queries.close)
-                self._end_queries = queries.close
             self.jobs.register("copy", CopyJobs(self.engine))
             self.jobs.register("extract", ExtractJobs(self.engine, buckets))
             await self._start_grpc(tokens)
@@ -123,7 +129,7 @@ class Server:
                 ("grpc.http2.max_ping_strikes", 0),
             ],
         )
-        self._read = ReadService(self.engine.catalog, self.engine.store)
+        self._read = ReadService(self.engine.catalog, self.engine.store, self._sql)
         self._grpc.add_generic_rpc_handlers((self._write.handlers(), self._read.handlers()))
         self._health = _Health(self._readiness)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
@@ -147,7 +153,7 @@ class Server:
         await self._serving_http
         await asyncio.to_thread(self._compactor.stop)
         await asyncio.to_thread(self.jobs.close)
-        await asyncio.to_thread(self._end_queries)
+        await asyncio.to_thread(self._processes.close)
         await asyncio.to_thread(self.uploads.close)
         await asyncio.to_thread(self.engine.close)
 
@@ -178,6 +184,7 @@ class Server:
                 self.uploads,
                 tokens,
                 self._readiness,
+                self._sql.signatures if self._sql is not None else None,
                 hosts=settings.known_hosts(address),
             ),
             log_level="warning",

@@ -76,13 +76,13 @@ class Peer(ABC):
         """Call a function that returns rows. They have to be read, or their iterator closed."""
         self.send(CALL, self.encode((name, arguments)))
         _, content = self._next(SCHEMA)
+        self.is_reading = True
         schema = pa.ipc.read_schema(pa.py_buffer(content))
         return schema, self._batches(schema)
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        self.is_reading = True
         try:
-            while True:
+            while self.is_reading:
                 kind, content = self._answered(BATCH, DONE)
                 if kind == DONE:
                     return
@@ -90,9 +90,13 @@ class Peer(ABC):
                 batch.validate()
                 yield batch
         finally:
-            if self.is_reading:
-                self.abandon()
-                self.is_reading = False
+            self.stop_reading()
+
+    def stop_reading(self) -> None:
+        """Leave out the rows of the other side that are still to come."""
+        if self.is_reading:
+            self.abandon()
+            self.is_reading = False
 
     def _answered(self, *expected: bytes) -> tuple[bytes, bytearray]:
         """The next frame of rows. There is none after an error."""
@@ -124,9 +128,14 @@ class Peer(ABC):
 
     def answer(self, content: bytearray) -> None:
         """Run the function that a call names, and send what it returns."""
+        before = self.is_reading
         try:
             name, arguments = self.decode(content)
-            found = self.handlers[name](*arguments)
+            try:
+                found = self.handlers[name](*arguments)
+            finally:
+                if not before:
+                    self.stop_reading()  # rows that the function has asked for and not read
             if isinstance(found, Rows):
                 self._send_rows(found)
                 found = None

@@ -181,12 +181,13 @@ class Process(Peer):
         self._start()
 
     def _start(self) -> None:
-        # Its modules are those of this process. Few arenas of memory: what they reserve counts.
+        # Its modules are those of this process. It reserves no memory in advance, since that counts as used.
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "MALLOC_ARENA_MAX": "2",
+            "MALLOC_ARENA_MAX": "1",
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
         }
         theirs, self._interrupts = os.pipe()
         os.set_blocking(self._interrupts, False)
@@ -233,7 +234,7 @@ class Process(Peer):
         self._is_cancelled = lambda: False
         self.handlers = {}
         self.since = time.monotonic()
-        # A call that was interrupted, or rows that were not read, leave the process in the middle of an answer.
+        # After a call that was interrupted, or rows that were not read, it is in the middle of an answer.
         usable = not self._reason and not self.is_reading and (kind is None or issubclass(kind, Exception))
         self._owner.give_back(self, usable=usable)
 
@@ -321,6 +322,8 @@ class Process(Peer):
         return self.describe_error(error)
 
     def raised(self, description: dict[str, Any]) -> Exception:
+        if description.get("type") == "memory":
+            self._reason = "memory"  # libraries may fail later: it is not used again
         return PeerError(description)
 
     def abandon(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -115,13 +114,11 @@ class Condition:
         """Close the database. Idempotent."""
         self._engine.__exit__()
 
-    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows for which it is true."""
-        if not batch.num_rows:
-            return batch
+    def passes(self, batch: pa.RecordBatch) -> pa.Array[Any]:
+        """Whether it is true for each row."""
         self._database.replace(_VIEW, pa.Table.from_batches([batch.select(self._schema.names)]))
         self._engine.start_clock()
-        return batch.filter(self._passes())
+        return self._passes()
 
     def _passes(self) -> pa.Array[Any]:
         try:
@@ -153,8 +150,3 @@ def _moment(node: Any, now_micros: int) -> exp.Expression:
         return now
     zone = [node.this] if node.this is not None else []
     return exp.Anonymous(this=kind, expressions=[now, *zone])
-
-
-def without_place(error: QueryError) -> str:
-    """The sentence of an error without the line and column, which are not those of the condition."""
-    return re.sub(r" at \[\d+:\d+\]", "", str(error)).rstrip(".")

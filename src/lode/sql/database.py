@@ -76,9 +76,6 @@ class Database:
         with suppress(Exception):  # it may have ended meanwhile
             self._connection.interrupt()
 
-    def kill(self) -> None:
-        """Stop a query that does not react: not possible in this process."""
-
     # -- tables --------------------------------------------------------------------------------
 
     def view(self, name: str, rows: Any, columns: str) -> None:

@@ -23,7 +23,6 @@ from lode.sql.partition_filter import check_partition_filter
 from lode.sql.rewrite import Functions, hide, name_columns, replace_table, sources
 from lode.sql.structs import name_members
 from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted, text
-from lode.sql.workers import RemoteDatabase, WorkerLostError
 
 if TYPE_CHECKING:
     import datetime
@@ -35,8 +34,6 @@ _MAX_VIEWS: Final = 200
 # The rest of a table's name, in queries of all tables whose names begin alike.
 WILDCARD: Final = "_TABLE_SUFFIX"
 _WATCH_SECONDS: Final = 0.1
-# What has not reacted to so many interrupts is stopped with its process.
-_MAX_INTERRUPTS: Final = 100
 
 
 class Resolver(Protocol):
@@ -93,7 +90,7 @@ class Engine:
         limits: Limits | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         *,
-        open_database: Callable[[Limits], Database | RemoteDatabase] = Database,
+        open_database: Callable[[Limits], Database] = Database,
     ) -> None:
         self._resolver = resolver
         self.limits = limits or Limits()
@@ -389,14 +386,9 @@ class Engine:
         try:
             yield
         except DatabaseError as error:
-            lost = isinstance(error, WorkerLostError)
-            stopped = lost or error.kind == "InterruptException"
-            if stopped and self._watch is not None and self._watch.is_late:
-                raise self._late() from None
-            if stopped and (not lost or self._cancelled()):
-                raise _stopped() from None
-            if lost:
-                raise QueryError(str(error), reason="backendError", location="") from None
+            if error.kind == "InterruptException":
+                is_late = self._watch is not None and self._watch.is_late
+                raise (self._late() if is_late else _stopped()) from None
             if error.kind == "OutOfMemoryException":
                 raise LimitError(
                     "Resources exceeded during query execution: the query could not be executed in the "
@@ -408,9 +400,7 @@ class Engine:
 class _Watch:
     """A thread that interrupts a query when its time is over or it was cancelled, until it has ended."""
 
-    def __init__(
-        self, database: Database | RemoteDatabase, seconds: float, cancelled: Callable[[], bool]
-    ) -> None:
+    def __init__(self, database: Database, seconds: float, cancelled: Callable[[], bool]) -> None:
         self._database = database
         self._end = time.monotonic() + seconds
         self._cancelled = cancelled
@@ -419,15 +409,11 @@ class _Watch:
         threading.Thread(target=self._run, name="lode-query-watch", daemon=True).start()
 
     def _run(self) -> None:
-        interrupts = 0
         while not self.ended.wait(_WATCH_SECONDS):
             self.is_late = time.monotonic() > self._end
             if self.is_late or self._cancelled():
-                interrupts += 1
-                if interrupts < _MAX_INTERRUPTS:
-                    self._database.interrupt()
-                else:
-                    self._database.kill()
+                # Again and again: DuckDB forgets what comes before a statement runs.
+                self._database.interrupt()
 
 
 class _Writer(Generator):

@@ -47,10 +47,10 @@ class NumberedRows(EngineDataset):
     total: int
     # What has ended a read: DuckDB's error has only its text.
     failure: BaseException | None
-    _scan: Scan
+    scan: Scan
 
     def __reduce__(self) -> Any:
-        return numbered_rows, (self._scan,)
+        return numbered_rows, (self.scan,)
 
     def scanner(  # type: ignore[override, unused-ignore]  # DuckDB gives columns and a filter
         self,
@@ -68,10 +68,10 @@ class NumberedRows(EngineDataset):
         wanted = pa.schema([self.schema.field(name) for name in columns])
         used = {*columns, *(mentioned(self.schema, where).names if where is not None else ())} - {ROW}
         # Without any column a batch has no number of rows.
-        read = [name for name in self._scan.schema().names if name in used] or self._scan.schema().names[:1]
+        read = [name for name in self.scan.schema().names if name in used] or self.scan.schema().names[:1]
         at = 0
         done = 0
-        for batch in self._scan.of(_part(self._scan, chosen)).read(columns=read):
+        for batch in self.scan.of(_part(self.scan, chosen)).read(columns=read):
             if not batch.num_rows:
                 continue
             while done == files[at].count:
@@ -126,7 +126,7 @@ def numbered_rows(scan: Scan) -> NumberedRows:
     made.numbered = []
     made.total = 0
     made.failure = None
-    made._scan = scan
+    made.scan = scan
     for file in files:
         count = file.stats.row_count if file.stats else count_rows(scan.store, file, scan.components)
         made.numbered.append(NumberedFile(file.path, made.total, count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -13,8 +12,6 @@ import pytest
 from google.api_core.exceptions import BadRequest, Conflict, GoogleAPICallError, NotFound
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
-
-from lode.ingest.jobs.sql.turns import short_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -379,18 +376,6 @@ def test_names_lead_to_no_other_lake(client: bigquery.Client) -> None:
     for name in ("../secret", "p.d.../../state", "`p.d`.`..`", "p.catalog.lake", "/etc/passwd"):
         with pytest.raises(GoogleAPICallError):
             ask(client, f"SELECT * FROM `{name}`" if "`" not in name else f"SELECT * FROM {name}")
-
-
-def test_threads_get_short_turns_only_while_queries_run(client: bigquery.Client) -> None:
-    usual = sys.getswitchinterval()
-    seen: list[float] = []
-    with short_turns(), short_turns():
-        seen.append(sys.getswitchinterval())
-    assert seen == [0.0005]
-    with pytest.raises(ValueError, match="ends"), short_turns():
-        raise ValueError("ends")
-    ask(client, "SELECT 1 AS x")
-    assert sys.getswitchinterval() == usual
 
 
 def test_a_function_of_a_dataset_is_kept_and_called(client: bigquery.Client, server: LodeServer) -> None:

@@ -15,7 +15,7 @@ from lode.sql.database import Limits
 from lode.sql.errors import LimitError, QueryError, UnsupportedError
 from lode.store.memory import MemoryStore
 from support.ingest.engines import engine_on
-from support.ingest.sql import run, select
+from support.ingest.sql import host_of, run, select
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,7 +171,7 @@ def test_a_script_with_a_statement_that_cannot_run_changes_nothing(engine: Engin
 def test_positional_parameters_count_through_a_script(engine: Engine) -> None:
     script = "DECLARE x INT64 DEFAULT ?; IF x = ? THEN SELECT x AS x, ? AS y, '?' AS z; END IF"
     given: list[exp.Expression] = [exp.Literal.number(number) for number in (1, 1, 2)]
-    with Session(engine, "p", "d", key=("jobs", "positional"), limits=Limits()) as session:
+    with Session(host_of(engine), "p", "d", key=("jobs", "positional"), limits=Limits()) as session:
         outcome = Script(session, script, {}, given).run()
         assert outcome.batches is not None
         assert [row for batch in outcome.batches for row in batch.to_pylist()] == [{"x": 1, "y": 2, "z": "?"}]

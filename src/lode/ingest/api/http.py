@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from lode.ingest.api.readiness import Readiness
+    from lode.ingest.api.rest.routines import Signatures
     from lode.ingest.core.engine import Engine
     from lode.ingest.jobs.registry import Jobs
     from lode.ingest.jobs.uploads import Uploads
@@ -37,6 +38,7 @@ def application(
     uploads: Uploads,
     tokens: Tokens,
     readiness: Readiness,
+    signatures: Signatures | None = None,
     *,
     hosts: Sequence[str] | None,
 ) -> Starlette:
@@ -48,6 +50,7 @@ def application(
         uploads: The files for load jobs.
         tokens: The valid tokens.
         readiness: Whether the server accepts writes.
+        signatures: Reads the signatures of routines; there are no routines if not given.
         hosts: The valid values of the ``Host`` header besides loopback; None for any.
     """
 
@@ -74,7 +77,7 @@ def application(
             Route("/readyz", ready),
             Route("/metrics", metrics),
             Route("/streams", streams),
-            *rest_routes(engine.catalog, append, jobs, uploads),
+            *rest_routes(engine.catalog, append, jobs, uploads, signatures),
             *console_routes(engine.store, engine=engine, readiness=readiness),
         ],
         exception_handlers={HTTPException: no_route},

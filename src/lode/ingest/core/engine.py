@@ -64,6 +64,8 @@ class Engine:
         self.metrics = Metrics()
         self.catalog = Catalog(store, location=settings.location, confirm=self._confirm)
         self.staged = StagedBytes(settings.staged_bytes)
+        # Where rows of queries are kept that are too many for memory.
+        self.results = state / "results"
         self.quarantine = Quarantine()
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lode-ingest")
         self._lock = threading.Lock()

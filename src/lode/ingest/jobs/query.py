@@ -1,12 +1,12 @@
-"""Query jobs: SQL over the tables of the server, on threads of its own."""
+"""Query jobs: SQL over the tables of the server, computed in processes with limits."""
 
 from __future__ import annotations
 
 import hashlib
-import pickle
 import threading
 import time
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -16,15 +16,15 @@ import msgspec
 from lode.format.ids import shortened
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.paths import display_name
+from lode.ingest.jobs.buckets import Buckets
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.job import VIEW
-from lode.ingest.jobs.sql import parameters
 from lode.ingest.jobs.sql.fit import fitted
-from lode.ingest.jobs.sql.job_rows import VIEWS as JOB_VIEWS
+from lode.ingest.jobs.sql.host import ServerHost
 from lode.ingest.jobs.sql.job_rows import job_rows
-from lode.ingest.jobs.sql.script import Script
-from lode.ingest.jobs.sql.session import Session
-from lode.ingest.jobs.sql.turns import short_turns
+from lode.ingest.jobs.sql.names import CatalogTables
+from lode.ingest.jobs.sql.process import Request, run
+from lode.ingest.jobs.sql.spool import Spool
 from lode.ingest.jobs.tables import TableRef
 from lode.ingest.names import TableName
 from lode.ingest.status import Code, Refused, invalid
@@ -32,10 +32,9 @@ from lode.ingest.types.arrow import from_arrow
 from lode.ingest.types.columns import TableSchema
 from lode.ingest.types.rest import to_rest
 from lode.lazy import pa
-from lode.sql.database import Database, Limits
+from lode.sandbox.peer import Rows as SentRows
+from lode.sql.database import Limits
 from lode.sql.errors import QueryError
-from lode.sql.workers import Workers
-from lode.store.protocol import is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,11 +42,11 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine
-    from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.job import Job
+    from lode.ingest.jobs.sql.apart import SqlApart
     from lode.ingest.jobs.sql.context import Outcome
+    from lode.ingest.settings import Settings
     from lode.ingest.types.columns import Column
-    from lode.store.protocol import Store
 
     Properties = Callable[[dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]]
 
@@ -73,15 +72,9 @@ _UNSUPPORTED: Final = {
 _DISPOSITIONS: Final = ("WRITE_EMPTY", "WRITE_APPEND", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
 
 
-def _is_shared(store: Store) -> bool:
-    """Whether another process can open a store."""
-    if is_in_memory(store):
-        return False
-    try:
-        pickle.dumps(store)
-    except Exception:  # of the caller's own store
-        return False
-    return True
+def limits_of(settings: Settings) -> Limits:
+    """What a query may use."""
+    return Limits(settings.query_bytes, settings.query_time, settings.query_threads, settings.result_bytes)
 
 
 class Rows:
@@ -104,6 +97,7 @@ class QueryJobs:
         properties: Reads the partitioning and the stored properties of a table from a configuration.
         buckets: Where EXPORT DATA writes.
         jobs: The jobs of a project, for INFORMATION_SCHEMA.
+        apart: Runs queries in processes; this process does if not given.
     """
 
     durable = False
@@ -114,17 +108,15 @@ class QueryJobs:
         properties: Properties | None = None,
         buckets: Buckets | None = None,
         jobs: Callable[[str], Sequence[Job]] = lambda _project: (),
+        apart: SqlApart | None = None,
     ) -> None:
         self._jobs = jobs
-        self._buckets = buckets
+        self._buckets = buckets or Buckets(None)
         self.workers = engine.settings.queries
         self._engine = engine
-        settings = engine.settings
-        self._limits = Limits(
-            settings.query_bytes, settings.query_time, settings.query_threads, settings.result_bytes
-        )
+        self._limits = limits_of(engine.settings)
         self._properties = properties
-        self._processes = Workers() if _is_shared(engine.store) else None
+        self._apart = apart if apart is not None and apart.can_query else None
         self._kept: OrderedDict[str, Rows] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -155,42 +147,60 @@ class QueryJobs:
     def run(self, job: Job) -> None:
         settings = job.settings
         default = settings.get("defaultDataset") or {}
-        dry = bool(job.configuration.get("dryRun"))
+        request = Request(
+            settings["query"],
+            settings.get("queryParameters") or [],
+            default.get("projectId") or job.project,
+            default.get("datasetId"),
+            job.idempotency_key,
+            self._limits_of(job),
+            dry=job.is_dry,
+            requires_filters=job.payload is not VIEW,
+        )
+        engine = self._engine
         try:
-            named, positional = parameters.read(settings.get("queryParameters") or [])
-            with (
-                short_turns(),
-                Session(
-                    self._engine,
-                    default.get("projectId") or job.project,
-                    default.get("datasetId"),
-                    key=job.idempotency_key,
-                    limits=self._limits_of(job),
-                    cancelled=lambda: job.is_cancelled,
-                    buckets=self._buckets,
-                    open_database=Database if self._processes is None else self._processes.open,
-                ) as session,
-            ):
-                session.names.project = job.project if not default.get("projectId") else default["projectId"]
-                session.names.views |= dict.fromkeys(JOB_VIEWS, self._job_rows)
-                session.names.requires_filters = job.payload is not VIEW
-                script = Script(session, settings["query"], named, positional, dry=dry)
-                outcome = script.run()
-                job.statistics = _statistics(outcome, dry=dry)
-                if outcome.schema is not None and not dry:
-                    job.result = self._store(job, session, outcome)
-                elif dry and outcome.schema is not None:
-                    job.result = Rows(from_arrow(outcome.schema), None, None, 0)
+            with Spool(engine.results, engine.staged, self._limits.result_bytes) as spool:
+                host = ServerHost(
+                    engine,
+                    self._buckets,
+                    lambda project: job_rows(self._jobs(project)),
+                    spool.keep,
+                    job.check_cancelled,
+                )
+                with self._running(request, host, lambda: job.is_cancelled) as (outcome, rows):
+                    self._conclude(job, request, outcome, spool.rows if outcome.is_kept else rows)
         except QueryError as error:
             raise as_refusal(error) from None
 
-    def _job_rows(self, project: str, dataset: str | None) -> pa.Table | None:
-        return job_rows(self._jobs(project)) if dataset is None else None
+    @contextmanager
+    def _running(
+        self, request: Request, host: ServerHost, is_cancelled: Callable[[], bool]
+    ) -> Iterator[tuple[Outcome, Callable[[], SentRows]]]:
+        if self._apart is not None:
+            with self._apart.query(request, host, is_cancelled) as found:
+                yield found
+            return
+        # A lake in memory is known to this process only.
+        session, outcome = run(request, host, is_cancelled)
+        try:
+            yield outcome, lambda: SentRows(outcome.schema or pa.schema([]), outcome.batches or ())
+        finally:
+            session.__exit__()
 
-    def close(self) -> None:
-        """End the processes that compute queries."""
-        if self._processes is not None:
-            self._processes.close()
+    def _conclude(self, job: Job, request: Request, outcome: Outcome, rows: Callable[[], SentRows]) -> None:
+        """Set what the job answers, and store its rows."""
+        if outcome.schema is not None:
+            found = rows()
+            outcome.schema, outcome.batches = found.schema, iter(found.batches)
+        job.statistics = _statistics(outcome, dry=request.dry)
+        if outcome.schema is None or outcome.batches is None:
+            return
+        if request.dry:
+            job.result = Rows(from_arrow(outcome.schema), None, None, 0)
+            for _ in outcome.batches:
+                pass
+        else:
+            job.result = self._store(job, request, outcome)
 
     def _limits_of(self, job: Job) -> Limits:
         millis = _number(job.configuration, "jobTimeoutMs")
@@ -200,11 +210,11 @@ class QueryJobs:
 
     # -- results -------------------------------------------------------------------------------
 
-    def _store(self, job: Job, session: Session, outcome: Outcome) -> Rows:
+    def _store(self, job: Job, request: Request, outcome: Outcome) -> Rows:
         assert outcome.schema is not None
         assert outcome.batches is not None
         if job.settings.get("destinationTable") and outcome.statement == "SELECT":
-            return self._destination(job, session, outcome)
+            return self._destination(job, request, outcome)
         schema = from_arrow(outcome.schema)
         first: list[pa.RecordBatch] = []
         size = 0
@@ -264,14 +274,15 @@ class QueryJobs:
         total = 0 if head is None else rows.plan(as_of=head).row_count
         return Rows(definition.schema, None, definition, total)
 
-    def _destination(self, job: Job, session: Session, outcome: Outcome) -> Rows:
+    def _destination(self, job: Job, request: Request, outcome: Outcome) -> Rows:
         settings = job.settings
         given = settings["destinationTable"]
         parts = (given.get("projectId") or job.project, given["datasetId"], given["tableId"])
         assert outcome.schema is not None
         assert outcome.batches is not None
         table, _, partition = parts[2].partition("$")
-        ref = TableRef(session.names.name((*parts[:2], table)), partition)
+        names = CatalogTables(self._engine.catalog, request.project, request.dataset)
+        ref = TableRef(names.name((*parts[:2], table)), partition)
         write = settings.get("writeDisposition") or "WRITE_EMPTY"
         write = "WRITE_TRUNCATE" if write == "WRITE_TRUNCATE_DATA" else write
         target = Destination(self._engine, ref, settings.get("createDisposition") or CREATE[0], write)

@@ -7,7 +7,6 @@ import logging
 import re
 import threading
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import LodeError, StoreError
 from lode.format.ids import shortened
 from lode.ingest.jobs.job import Job, JobType
+from lode.ingest.jobs.queue import WorkQueue
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-MAX_WAITING: Final = 1000
 # Finished jobs that are kept, in memory and in the state directory.
 MAX_FINISHED: Final = 1000
+# Dry runs that are computed at the same time, and how long a caller waits for one.
+CHECKS: Final = 2
+CHECK_SECONDS: Final = 60.0
 KINDS: Final = ("query", "load", "copy", "extract")
 _JOB_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,1024}")
 _LOCATION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -38,15 +40,18 @@ class Jobs:
     Args:
         location: The location of jobs that are started without one.
         directory: Where finished jobs are stored, so that they are known after a restart. None stores none.
+        queue: Where they wait; one of their own if not given.
     """
 
-    def __init__(self, location: str, directory: Path | None = None) -> None:
+    def __init__(self, location: str, directory: Path | None = None, queue: WorkQueue | None = None) -> None:
         self._location = location
         self._directory = directory
         self._types: dict[str, JobType] = {}
-        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self.queue = WorkQueue() if queue is None else queue
+        self.queue.add_kind("check", CHECKS)
         self._jobs: dict[tuple[str, str], Job] = {}  # by project and id, oldest first
         self._futures: dict[Job, Future[None]] = {}
+        self._checks: set[Job] = set()  # dry runs that are not done
         self._lock = threading.Lock()
         self._closing = False
         if directory is not None:
@@ -61,7 +66,7 @@ class Jobs:
             job_type: Runs them.
         """
         self._types[kind] = job_type
-        self._pools[kind] = ThreadPoolExecutor(job_type.workers, thread_name_prefix=f"lode-{kind}")
+        self.queue.add_kind(kind, job_type.workers)
 
     def insert(
         self,
@@ -71,8 +76,9 @@ class Jobs:
         id: str | None = None,
         location: str | None = None,
         payload: Any = None,
+        client: str = "",
     ) -> Job:
-        """Start a job, or refuse it. A dry run is done at once and not kept.
+        """Start a job, or refuse it. A dry run is a job that is not kept.
 
         Args:
             project: The project.
@@ -80,6 +86,7 @@ class Jobs:
             id: Its id; a new one if not given.
             location: Its location; that of the server if not given.
             payload: What the request brought along, for ``JobType.run``.
+            client: Who asks for it: the work of each client has a share of the server.
         """
         kind = _kind(configuration)
         job_type = self._types.get(kind)
@@ -98,22 +105,31 @@ class Jobs:
         if configuration.get("dryRun"):
             if kind != "query":
                 raise invalid(f"A dry run of a {kind} job is not supported: leave dryRun out.")
-            job.begin()
-            job_type.run(job)
-            job.conclude()
-            job.finish()
+            with self._lock:
+                self._checks.add(job)
+            try:
+                self.queue.submit("check", client, lambda: self._run_check(job, job_type))
+            except Refused:
+                self._checks.discard(job)
+                raise
             return job
         with self._lock:
             self._check_new(job)
-            if len(self._futures) >= MAX_WAITING:
-                raise Refused(
-                    Code.RESOURCE_EXHAUSTED,
-                    f"{len(self._futures)} jobs are running or waiting, the limit is {MAX_WAITING}: wait for "
-                    "some of them, then try again.",
-                )
             self._jobs[_key(job.project, job.id)] = job
-            self._futures[job] = self._pools[kind].submit(self._run, job, job_type)
+            try:
+                # It begins only after it is known here.
+                self._futures[job] = self.queue.submit(kind, client, lambda: self._run(job, job_type))
+            except Refused:
+                del self._jobs[_key(job.project, job.id)]
+                raise
         return job
+
+    def check(self, project: str, configuration: dict[str, Any], *, payload: Any, client: str = "") -> Job:
+        """Do a dry run on this thread's time; returns it when it is done, or raises its refusal."""
+        with self.queue.blocking("check", client):
+            job = self.insert(project, {**configuration, "dryRun": True}, payload=payload, client=client)
+            done = job.wait(CHECK_SECONDS)
+        return checked(job, done=done)
 
     def get(self, project: str, id: str, location: str | None = None) -> Job:
         """The job of this id, or a refusal with NOT_FOUND."""
@@ -160,10 +176,11 @@ class Jobs:
         self._closing = True
         with self._lock:
             running = list(self._futures)
+            for check in self._checks:
+                check.cancel()
         for job in running:
             self.cancel(job)
-        for pool in self._pools.values():
-            pool.shutdown(wait=True)
+        self.queue.close()
 
     # -- internals -----------------------------------------------------------------------------
 
@@ -172,6 +189,8 @@ class Jobs:
             raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Job {job.full_id}")
 
     def _run(self, job: Job, job_type: JobType) -> None:
+        with self._lock:
+            pass  # ``insert`` has stored its future
         refusal: Refused | None = None
         try:
             job.begin()
@@ -183,6 +202,22 @@ class Jobs:
             logger.exception("job %s failed", job.full_id)
             refusal = _failure(error)
         self._finish(job, refusal)
+
+    def _run_check(self, job: Job, job_type: JobType) -> None:
+        refusal: Refused | None = None
+        try:
+            job.begin()
+            job.check_cancelled()
+            job_type.run(job)
+        except Refused as found:
+            refusal = found
+        except Exception as error:  # every job needs an end
+            logger.exception("a dry run failed")
+            refusal = _failure(error)
+        job.conclude(refusal)
+        job.finish()
+        with self._lock:
+            self._checks.discard(job)
 
     def _finish(self, job: Job, refusal: Refused | None) -> None:
         payload = job.payload
@@ -232,6 +267,19 @@ class Jobs:
     @staticmethod
     def _path(directory: Path, job: Job) -> Path:
         return directory / f"{sha256(f'{job.project}:{job.id}'.encode()).hexdigest()[:32]}.json"
+
+
+def checked(job: Job, *, done: bool) -> Job:
+    """A dry run that was waited for, or its refusal."""
+    if not done:
+        job.cancel()
+        raise Refused(
+            Code.RESOURCE_EXHAUSTED,
+            f"The dry run was not done within {CHECK_SECONDS:g} seconds, as others are computed: try again.",
+        )
+    if job.refusal is not None:
+        raise job.refusal
+    return job
 
 
 _NO_TYPE: Final = {

@@ -6,7 +6,6 @@ by the SQL engine for the rows that are left.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,9 @@ from lode.filter import Filter, parse_filter
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
-    from lode.ingest.api.grpc_read.computed import Computed
+    from lode.ingest.api.grpc_read.computed import Computed, Conditions
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import TableSchema
     from lode.lazy import pa
@@ -55,11 +54,6 @@ class Restriction:
         """The value of CURRENT_TIMESTAMP(), in microseconds since 1970; None if it is not used."""
         return self.filter.now_micros if self.computed is None else self.computed.now_micros
 
-    def close(self) -> None:
-        """Close the database of what is computed. Idempotent."""
-        if self.computed is not None:
-            self.computed.close()
-
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that pass, or refuse what cannot be computed."""
         try:
@@ -69,15 +63,16 @@ class Restriction:
         return passed if self.computed is None else self.computed.apply(passed)
 
 
-def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = None) -> Restriction | None:
+def parse_restriction(
+    text: str, schema: TableSchema, now_micros: int | None = None, conditions: Conditions | None = None
+) -> Restriction | None:
     """Parse a restriction on a table's columns, or refuse it; None if it is empty.
-
-    The restriction has to be closed.
 
     Args:
         text: The restriction.
         schema: The table's columns.
         now_micros: The value of CURRENT_TIMESTAMP(), in microseconds since 1970. Default: now.
+        conditions: Computes what filters do not have; this process does if not given.
     """
     if not text.strip():
         return None
@@ -94,23 +89,13 @@ def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = N
         refusal = invalid(f"{error}.")
     try:
         from lode.ingest.api.grpc_read.computed import computed_restriction
+        from lode.ingest.jobs.sql.condition import ConditionsHere
     except ImportError:  # without the extra sql
         raise refusal from None
-    found, computed = computed_restriction(text, schema, now_micros, as_filter, refusal)
+    found, computed = computed_restriction(
+        text, schema, now_micros, as_filter, refusal, conditions or ConditionsHere()
+    )
     return Restriction(found, computed)
-
-
-@contextmanager
-def open_restriction(
-    text: str, schema: TableSchema, now_micros: int | None = None
-) -> Iterator[Restriction | None]:
-    """``parse_restriction`` for a ``with`` block, at the end of which the restriction is closed."""
-    restriction = parse_restriction(text, schema, now_micros)
-    try:
-        yield restriction
-    finally:
-        if restriction is not None:
-            restriction.close()
 
 
 def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -23,7 +23,7 @@ from lode.ingest.api.errors import end_call, internal, parse_request
 from lode.ingest.api.grpc_read.avro import AvroRows
 from lode.ingest.api.grpc_read.parquet import row_group_starts
 from lode.ingest.api.grpc_read.plan import Plans, cut, cut_at_row
-from lode.ingest.api.grpc_read.restriction import check_partition_filter, open_restriction
+from lode.ingest.api.grpc_read.restriction import check_partition_filter, parse_restriction
 from lode.ingest.api.grpc_read.selection import follow, outline, select
 from lode.ingest.api.grpc_read.session import (
     AVRO,
@@ -45,8 +45,9 @@ from lode.ingest.names import parse_table
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Iterator
+    from collections.abc import Awaitable, Callable, Generator
 
+    from lode.ingest.api.grpc_read.computed import Conditions
     from lode.ingest.api.grpc_read.restriction import Restriction
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
@@ -82,10 +83,12 @@ class ReadService:
     Args:
         catalog: The tables.
         store: The store of their rows.
+        conditions: Computes what filters do not have; this process does if not given.
     """
 
-    def __init__(self, catalog: Catalog, store: Store) -> None:
+    def __init__(self, catalog: Catalog, store: Store, conditions: Conditions | None = None) -> None:
         self._catalog = catalog
+        self._conditions = conditions
         self._store = store
         self._plans = Plans(store)
         self._row_groups = partial(row_group_starts, store)
@@ -157,19 +160,19 @@ class ReadService:
         table = self._catalog.table(parse_table(wanted.table)).check_readable()
         options = wanted.read_options
         columns = select(table, options.selected_fields)
-        with open_restriction(options.row_restriction, table.readable) as restriction:
-            check_partition_filter(table, () if restriction is None else restriction.columns)
-            session = Session(
-                table.name,
-                table.generation,
-                self._snapshot(table, wanted.table_modifiers),
-                outline(columns),
-                options.row_restriction,
-                compression_of(options.arrow_serialization_options),
-                restriction.now_micros if restriction else None,
-                wanted.data_format,
-            )
-            reader = self._reader(session, table, restriction) if session.snapshot else None
+        restriction = parse_restriction(options.row_restriction, table.readable, conditions=self._conditions)
+        check_partition_filter(table, () if restriction is None else restriction.columns)
+        session = Session(
+            table.name,
+            table.generation,
+            self._snapshot(table, wanted.table_modifiers),
+            outline(columns),
+            options.row_restriction,
+            compression_of(options.arrow_serialization_options),
+            restriction.now_micros if restriction else None,
+            wanted.data_format,
+        )
+        reader = self._reader(session, table, restriction) if session.snapshot else None
         location = self._catalog.location_of(table.name).lower()
         # A location may be any text, and a segment of a name may not.
         name = SessionName(project, quote(location, safe="")[:64], encode_session(session, self._store))
@@ -232,37 +235,37 @@ class ReadService:
             raise invalid(
                 f"The offset is {request.offset}: it must not be negative, offsets count rows from 0."
             )
-        with self._open(request.read_stream) as opened:
-            compression = opened.session.compression
-            if request.HasField("arrow_serialization_options"):
-                compression = compression_of(request.arrow_serialization_options) or compression
-            columns = opened.reader.columns
-            avro = AvroRows(columns) if opened.session.format == AVRO else None
-            is_first = True
-            start = 0.0
-            with closing(opened.reader.read(opened.rows, request.offset)) as batches:
-                for batch, done in batches:
-                    response = _ReadRowsResponse(row_count=batch.num_rows)
-                    if avro is not None:
-                        response.avro_rows.serialized_binary_rows = avro.encode(batch)
-                    else:
-                        response.arrow_record_batch.serialized_record_batch = encode_batch(batch, compression)
-                    response.stats.progress.at_response_start = start
-                    response.stats.progress.at_response_end = start = done
-                    if is_first and avro is not None:
-                        response.avro_schema.schema = avro.schema
-                    elif is_first:
-                        response.arrow_schema.serialized_schema = columns.arrow.serialize().to_pybytes()
-                    is_first = False
-                    yield response.SerializeToString()
+        opened = self._open(request.read_stream)
+        compression = opened.session.compression
+        if request.HasField("arrow_serialization_options"):
+            compression = compression_of(request.arrow_serialization_options) or compression
+        columns = opened.reader.columns
+        avro = AvroRows(columns) if opened.session.format == AVRO else None
+        is_first = True
+        start = 0.0
+        with closing(opened.reader.read(opened.rows, request.offset)) as batches:
+            for batch, done in batches:
+                response = _ReadRowsResponse(row_count=batch.num_rows)
+                if avro is not None:
+                    response.avro_rows.serialized_binary_rows = avro.encode(batch)
+                else:
+                    response.arrow_record_batch.serialized_record_batch = encode_batch(batch, compression)
+                response.stats.progress.at_response_start = start
+                response.stats.progress.at_response_end = start = done
+                if is_first and avro is not None:
+                    response.avro_schema.schema = avro.schema
+                elif is_first:
+                    response.arrow_schema.serialized_schema = columns.arrow.serialize().to_pybytes()
+                is_first = False
+                yield response.SerializeToString()
 
     def _split(self, data: bytes) -> bytes:
         request = parse_request(_SplitReadStream, data)
         if not 0 < request.fraction < 1:
             raise invalid(f"The fraction is {request.fraction}: it must be greater than 0 and less than 1.")
-        with self._open(request.name) as opened:
-            rows = opened.rows
-            files = list(opened.reader.files(rows))
+        opened = self._open(request.name)
+        rows = opened.rows
+        files = list(opened.reader.files(rows))
         response = _SplitReadStreamResponse()
         middles = cut(files, rows, [request.fraction], self._row_groups)
         for middle in middles or cut_at_row(files, rows, request.fraction):
@@ -271,8 +274,7 @@ class ReadService:
         encoded: bytes = response.SerializeToString()
         return encoded
 
-    @contextmanager
-    def _open(self, stream: str) -> Iterator[_OpenStream]:
+    def _open(self, stream: str) -> _OpenStream:
         name, rows = parse_read_stream(stream)
         session = decode_session(name.token, self._store)
         table = self._catalog.table(session.table)
@@ -282,14 +284,16 @@ class ReadService:
                 f"Not found: the session's table {table.name.short} was deleted, and created "
                 "again since: create another session.",
             )
-        with open_restriction(session.restriction, table.readable, session.now_micros) as restriction:
-            reader = self._reader(session, table, restriction)
-            if rows.stop > reader.plan.rows:
-                raise invalid(
-                    f"Invalid read stream name {shortened(stream)}: its snapshot has fewer rows, use one "
-                    "that CreateReadSession has returned."
-                )
-            yield _OpenStream(session, name, rows, reader)
+        restriction = parse_restriction(
+            session.restriction, table.readable, session.now_micros, self._conditions
+        )
+        reader = self._reader(session, table, restriction)
+        if rows.stop > reader.plan.rows:
+            raise invalid(
+                f"Invalid read stream name {shortened(stream)}: its snapshot has fewer rows, use one "
+                "that CreateReadSession has returned."
+            )
+        return _OpenStream(session, name, rows, reader)
 
     def _reader(self, session: Session, table: TableDefinition, restriction: Restriction | None) -> Reader:
         plan = self._plans.plan(table, session.snapshot)

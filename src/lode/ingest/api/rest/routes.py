@@ -25,6 +25,7 @@ from lode.ingest.api.rest.queries import QueryMethods
 from lode.ingest.api.rest.rows import RowMethods
 from lode.ingest.api.rest.tables import TableMethods
 from lode.ingest.api.rest.uploads import UploadMethods
+from lode.ingest.jobs.registry import CHECK_SECONDS, checked
 from lode.ingest.status import Code, Refused
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from lode.ingest.api.rest.call import Mask
+    from lode.ingest.api.rest.routines import Signatures
     from lode.ingest.api.rest.rows import Append
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.jobs.job import Job
@@ -64,7 +66,13 @@ _NO_MODELS: Final = "Models are not supported: Lode stores tables only."
 
 
 def routes(
-    catalog: Catalog, append: Append, jobs: Jobs, uploads: Uploads, *, max_body_bytes: int = MAX_BODY_BYTES
+    catalog: Catalog,
+    append: Append,
+    jobs: Jobs,
+    uploads: Uploads,
+    signatures: Signatures | None = None,
+    *,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> list[Route]:
     """Return the routes of REST v2, with and without the prefix ``/bigquery/v2``.
 
@@ -73,6 +81,7 @@ def routes(
         append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
         jobs: The jobs.
         uploads: The files for load jobs.
+        signatures: Reads the signatures of routines; there are no routines if not given.
         max_body_bytes: The maximum size of a request's body, before and after decompression.
     """
     contents = ContentCache(catalog.store)
@@ -104,7 +113,7 @@ def routes(
         ("PUT", _TABLE, partial(tables.change, replace=True)),
         ("DELETE", _TABLE, tables.delete),
         ("GET", _DATASET + "/models", _empty("models", "bigquery#listModelsResponse")),
-        *_routine_methods(catalog),
+        *_routine_methods(catalog, signatures),
         ("*", _DATASET + "/models/{model}", _refuse(_NO_MODELS)),
         ("GET", "/projects/{project}/jobs", work.list),
         ("GET", "/projects/{project}/jobs/{job}", work.get),
@@ -156,16 +165,16 @@ def routes(
     return [*own, *elsewhere, *sending]
 
 
-def _routine_methods(catalog: Catalog) -> list[tuple[str, str, Method]]:
-    try:
-        from lode.ingest.api.rest.routines import RoutineMethods
-    except ImportError:  # without the extra sql
+def _routine_methods(catalog: Catalog, signatures: Signatures | None) -> list[tuple[str, str, Method]]:
+    if signatures is None:  # without the extra sql
         return [
             ("GET", _ROUTINES, _empty("routines", "bigquery#listRoutinesResponse")),
             ("*", _ROUTINES, _refuse(_NO_ROUTINES)),
             ("*", _ROUTINE, _refuse(_NO_ROUTINES)),
         ]
-    routines = RoutineMethods(catalog)
+    from lode.ingest.api.rest.routines import RoutineMethods
+
+    routines = RoutineMethods(catalog, signatures)
     return [
         ("GET", _ROUTINES, routines.list),
         ("POST", _ROUTINES, routines.insert),
@@ -185,7 +194,9 @@ def _when_done(start: Start, answer: Answer) -> Endpoint:
 
     async def endpoint(call: RestCall) -> Response:
         job, seconds = await run_in_threadpool(start, call)
-        done = await job.finished(seconds)
+        done = await job.finished(CHECK_SECONDS if job.is_dry else seconds)
+        if job.is_dry:
+            checked(job, done=done)
         return await run_in_threadpool(lambda: _response(answer(call, job, done), call.fields))
 
     return endpoint

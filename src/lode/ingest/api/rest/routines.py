@@ -11,15 +11,19 @@ from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import RestCall, page_token
 from lode.ingest.jobs.query import as_refusal
 from lode.ingest.jobs.sql import routines
-from lode.ingest.jobs.sql.declared import column_of
 from lode.ingest.jobs.sql.names import is_procedure
 from lode.ingest.status import Code, Refused, invalid
 from lode.sql.errors import QueryError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.dataset import DatasetDefinition
+    from lode.ingest.jobs.sql.apart import Signature
     from lode.ingest.types.columns import Column
+
+    Signatures = Callable[[list[str]], Sequence[Signature]]
 
 _FUNCTION, _PROCEDURE = "SCALAR_FUNCTION", "PROCEDURE"
 _ID: Final = re.compile(r"\w{1,256}", re.ASCII)
@@ -40,8 +44,9 @@ _SHOWN: Final = ("creationTime", "lastModifiedTime", "definitionBody", *_KEPT)
 class RoutineMethods:
     """The methods on routines. Each returns the JSON of the answer."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, signatures: Signatures) -> None:
         self._catalog = catalog
+        self._signatures = signatures
 
     def insert(self, call: RestCall) -> dict[str, Any]:
         reference = call.body.get("routineReference")
@@ -51,13 +56,13 @@ class RoutineMethods:
     def update(self, call: RestCall) -> dict[str, Any]:
         current = self._catalog.dataset(call.dataset, fresh=True)
         # Clients may send only what changes. Without them, the routine would be another one.
-        kept = _answer(current, self._key(call, current))
+        kept = self._answers(current, [self._key(call, current)])[0]
         body = {key: kept[key] for key in _SIGNATURE if key in kept} | call.body
         return self._store(replace(call, body=body), call.params["routine"], replaces=True)
 
     def get(self, call: RestCall) -> dict[str, Any]:
         dataset = self._catalog.dataset(call.dataset, fresh=True)
-        return _answer(dataset, self._key(call, dataset))
+        return self._answers(dataset, [self._key(call, dataset)])[0]
 
     def list(self, call: RestCall) -> dict[str, Any]:
         after, limit = call.page()
@@ -69,7 +74,7 @@ class RoutineMethods:
             if key > after and (wanted is None or _kind(dataset.routines[key]) == wanted[1])
         ]
         shown = ("etag", "routineReference", "routineType", "creationTime", "lastModifiedTime", "language")
-        found = [_answer(dataset, key) for key in names[:limit]]
+        found = self._answers(dataset, names[:limit])
         answer: dict[str, Any] = {
             "routines": [{name: each[name] for name in shown if name in each} for each in found]
         }
@@ -91,7 +96,7 @@ class RoutineMethods:
             )
         try:
             text = _statement(call, name)
-            routines.read_routine(text)
+            self._signatures([text])
             info = {key: call.body[key] for key in _KEPT if call.body.get(key)}
             info["definitionBody"] = call.body["definitionBody"]
             routines.store(
@@ -99,7 +104,14 @@ class RoutineMethods:
             )
         except QueryError as error:
             raise as_refusal(error) from None
-        return _answer(self._catalog.dataset(call.dataset, fresh=True), name.lower())
+        return self._answers(self._catalog.dataset(call.dataset, fresh=True), [name.lower()])[0]
+
+    def _answers(self, dataset: DatasetDefinition, keys: Sequence[str]) -> Sequence[dict[str, Any]]:
+        try:
+            found = self._signatures([dataset.routines[key] for key in keys]) if keys else []
+        except QueryError as error:
+            raise as_refusal(error) from None
+        return [_answer(dataset, key, made) for key, made in zip(keys, found, strict=True)]
 
     def _key(self, call: RestCall, dataset: DatasetDefinition) -> str:
         key = call.params["routine"].lower()
@@ -181,9 +193,8 @@ def _kind(text: str) -> str:
     return _PROCEDURE if is_procedure(text) else _FUNCTION
 
 
-def _answer(dataset: DatasetDefinition, key: str) -> dict[str, Any]:
+def _answer(dataset: DatasetDefinition, key: str, made: Signature) -> dict[str, Any]:
     text = dataset.routines[key]
-    made = routines.read_routine(text)
     info = dataset.routine_info.get(key, {})
     name = info.get("id", key)
     project, own = dataset.name
@@ -199,17 +210,18 @@ def _answer(dataset: DatasetDefinition, key: str) -> dict[str, Any]:
     if made.arguments:
         answer["arguments"] = [_shown_argument(each, _kind(text)) for each in made.arguments]
     if made.returns is not None:
-        answer["returnType"] = _shown_type(column_of("", made.returns))
+        answer["returnType"] = _shown_type(made.returns)
     return answer | {key: info[key] for key in _SHOWN if key in info}
 
 
-def _shown_argument(argument: routines.Argument, kind: str) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": argument.name}
+def _shown_argument(argument: tuple[str, str, Column | None], kind: str) -> dict[str, Any]:
+    name, mode, column = argument
+    shown: dict[str, Any] = {"name": name}
     if kind == _PROCEDURE:
-        shown["mode"] = argument.mode
-    if argument.kind is None:
+        shown["mode"] = mode
+    if column is None:
         return shown | {"argumentKind": "ANY_TYPE"}
-    return shown | {"dataType": _shown_type(column_of("", argument.kind))}
+    return shown | {"dataType": _shown_type(column)}
 
 
 def _shown_type(column: Column, *, element: bool = False) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from lode.ingest.jobs.buckets import destination, file_format
 from lode.ingest.jobs.sql.context import Context, Outcome
-from lode.ingest.types.arrow import from_arrow
+from lode.sandbox.peer import Rows
 from lode.sql.errors import QueryError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ def export(session: Context, tree: exp.Export, dry: bool) -> Outcome:
         session.sql.schema(tree.this)
         return Outcome("EXPORT_DATA", bytes=session.sql.bytes_processed)
     result = session.sql.run(tree.this)
-    # A query that is cancelled or late ends its batches.
-    exported = session.buckets.write(
-        uri, from_arrow(result.schema), iter(result.batches), settings, lambda: None, overwrite=overwrite
-    )
+    rows = Rows(result.schema, result.batches)
+    exported = session.host.export(uri, settings, lambda: rows, overwrite=overwrite)
     return Outcome("EXPORT_DATA", bytes=result.bytes_processed, exported=exported)
 
 

@@ -17,6 +17,7 @@ from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.names import is_procedure
 from lode.ingest.jobs.sql.routines import Routine, read_routine
 from lode.lazy import pa
+from lode.sandbox.peer import Rows
 from lode.sql.dialect import position
 from lode.sql.errors import LimitError, QueryError, UnsupportedError
 from lode.sql.parser import parse
@@ -46,6 +47,8 @@ _BLOCKS: Final = (
     "EXECUTE",
 )
 MAX_CALLS: Final = 50
+# Rows of a statement that are kept in memory. The server keeps more of them on its disk.
+MAX_KEPT_BYTES: Final = 8 << 20
 # Statements that a script runs in all, with rounds of loops: some compute nothing and never wait.
 MAX_STEPS: Final = 1_000_000
 _UNSUPPORTED: Final = ("LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK")
@@ -122,6 +125,7 @@ class Script:
             "SCRIPT",
             None if last.ddl_operation else last.schema,
             last.batches,
+            is_kept=last.is_kept,
             bytes=sum(each.bytes for each in self._outcomes),
             children=self._outcomes,
         )
@@ -188,7 +192,7 @@ class Script:
         made = read_routine(text)
         dataset, name = routines.place(self._session.names, made.parts)
         done = routines.store(
-            self._session.tables.catalog,
+            self._session.host.catalog,
             dataset,
             name,
             text,
@@ -377,11 +381,25 @@ class Script:
             self.assign(name.lower(), parse("SELECT v FROM `for$row`")[0])
 
     def _kept(self, outcome: Outcome) -> Outcome:
-        """Compute the rows now: a later statement may change what they are read from."""
+        """Compute the rows now: a later statement may change what they are read from.
+
+        Only those of the last statement are kept, and many of them by the server, on its disk.
+        """
         for each in self._outcomes:
             each.batches = None if each.batches is None else iter(())
-        if outcome.batches is not None:
-            outcome.batches = iter(list(outcome.batches))
+            each.is_kept = False
+        if outcome.batches is None or outcome.schema is None:
+            return outcome
+        first: list[pa.RecordBatch] = []
+        size = 0
+        for batch in outcome.batches:
+            first.append(batch)
+            size += batch.nbytes
+            if size > MAX_KEPT_BYTES:
+                self._session.host.keep(Rows(outcome.schema, itertools.chain(first, outcome.batches)))
+                outcome.batches, outcome.is_kept = iter(()), True
+                return outcome
+        outcome.batches = iter(first)
         return outcome
 
     def _begin(self, at: int, stop: int) -> int:

@@ -12,6 +12,8 @@ from lode.ingest.jobs.sql.context import Context, Outcome
 from lode.ingest.jobs.sql.export import export
 from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.status import Code, Refused
+from lode.lazy import pa
+from lode.sandbox.peer import Rows
 from lode.sql.dialect import is_float
 from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.parser import parse
@@ -120,13 +122,14 @@ class Session(Context):
                 exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("q$", quoted=True)))
             )
             fields += [definition.schema.arrow.field(each.name) for each in rest]
-        snapshot = self.write(
+        written = self.host.write(
             definition.name,
             "WRITE_APPEND",
+            self.key,
             lambda _: definition,
-            lambda: self.sql.converted(source, fields),
+            lambda: Rows(pa.schema(fields), self.sql.converted(source, fields)),
         )
-        outcome.inserted = 0 if snapshot is None else snapshot.row_count
+        outcome.inserted = written or 0
         outcome.bytes = self.sql.bytes_processed
         return outcome
 

@@ -10,7 +10,6 @@ import msgspec
 from sqlglot import exp
 
 from lode.ingest.catalog.dataset import DatasetName
-from lode.ingest.jobs.destination import written_by
 from lode.ingest.jobs.sql import routines
 from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.declared import (
@@ -25,6 +24,7 @@ from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrow import from_arrow
 from lode.ingest.types.columns import TableSchema
+from lode.sandbox.peer import Rows
 from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.parser import parse
 from lode.sql.partition_filter import allow_unfiltered
@@ -94,7 +94,7 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     query = tree.args.get("expression")
     outcome = Outcome("CREATE_TABLE_AS_SELECT" if query is not None else "CREATE_TABLE", table=name)
     if existing is not None and not tree.args.get("replace"):
-        if query is not None and not dry and written_by(session.tables, session.key, existing):
+        if query is not None and not dry and session.host.is_written(session.key, existing):
             outcome.ddl_operation = "CREATE"  # by this job, before a restart
         elif tree.args.get("exists"):
             outcome.ddl_operation = "SKIP"
@@ -136,7 +136,7 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     if dry:
         return outcome
     wanted = schema
-    catalog = session.tables.catalog
+    catalog = session.host.catalog
 
     def decide(current: TableDefinition | None) -> TableDefinition:
         if current is None:
@@ -148,9 +148,12 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     try:
         if query is not None:
             runs = iter([result])
-            session.write(
-                name, "WRITE_TRUNCATE", decide, lambda: (next(runs, None) or session.sql.run(query)).batches
-            )
+
+            def rows() -> Rows:
+                found = next(runs, None) or session.sql.run(query)
+                return Rows(found.schema, found.batches)
+
+            session.host.write(name, "WRITE_TRUNCATE", session.key, decide, rows)
         else:
             _store(session, existing, decide(existing))
     except (Refused, QueryError) as error:
@@ -165,7 +168,7 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
 
 def _store(session: Context, existing: TableDefinition | None, wanted: TableDefinition) -> None:
     """Create a table without rows, or put it in the place of another."""
-    catalog = session.tables.catalog
+    catalog = session.host.catalog
     if existing is not None:
         catalog.replace_table(existing, wanted)
     else:
@@ -188,7 +191,7 @@ def _refusal(refused: Refused) -> Exception:
 
 def _existing(session: Context, name: TableName) -> TableDefinition | None:
     try:
-        return session.tables.catalog.table(name, fresh=True)
+        return session.host.catalog.table(name, fresh=True)
     except Refused as refused:
         if refused.code is not Code.NOT_FOUND:
             raise
@@ -240,7 +243,7 @@ def _create_view(
         "useLegacySql": False,
     }
     info["view"] = {"query": query.sql("bigquery"), "useLegacySql": False}
-    catalog = session.tables.catalog
+    catalog = session.host.catalog
     _store(
         session,
         existing,
@@ -277,7 +280,7 @@ def _create_dataset(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     location = next((each.this.name for each in properties if isinstance(each, exp.LocationProperty)), "")
     _, info = read_properties("SCHEMA", properties, session.evaluate).applied(None, {})
     try:
-        session.tables.catalog.create_dataset(name, location=location, info=info)
+        session.host.catalog.create_dataset(name, location=location, info=info)
     except Refused as refused:
         if refused.code is not Code.ALREADY_EXISTS:
             raise
@@ -305,7 +308,7 @@ def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
         return outcome
     dataset, name = routines.place(session.names, tuple(routines.name_parts(tree.this.this)))
     outcome.ddl_operation = routines.store(
-        session.tables.catalog,
+        session.host.catalog,
         dataset,
         name,
         tree.sql("bigquery"),
@@ -322,7 +325,7 @@ def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
 def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
     kind = str(tree.args.get("kind", "")).upper()
     target = (tree.args.get("tables") or [tree.this])[0]
-    catalog = session.tables.catalog
+    catalog = session.host.catalog
     if kind == "SCHEMA":
         dataset = _dataset(session, target)
         outcome = Outcome("DROP_SCHEMA", ddl_operation="DROP")
@@ -398,7 +401,7 @@ def alter(session: Context, tree: exp.Alter, dry: bool) -> Outcome:
             current = each(current)
         return current
 
-    session.tables.catalog.update_table(name, change)
+    session.host.catalog.update_table(name, change)
     return outcome
 
 
@@ -409,7 +412,7 @@ def _rename(session: Context, name: TableName, action: exp.AlterRename) -> None:
     if session.names.definition(name).kind != "TABLE":
         raise UnsupportedError("ALTER TABLE … RENAME TO of a view")
     try:
-        session.tables.catalog.rename_table(
+        session.host.catalog.rename_table(
             name, session.names.name((name.project, name.dataset, parts[0].name))
         )
     except Refused as refused:
@@ -440,13 +443,8 @@ def _drop_columns(session: Context, name: TableName, dropped: list[str]) -> None
                 f"Column {each} is used for partitioning or clustering and cannot be dropped",
                 reason="invalid",
             )
-    dataset = definition.open(session.tables.store)
-    if dataset.exists:
-        stored = dataset.schema
-        present = [each for each in dropped if stored is not None and each in stored.names]
-        if present:
-            dataset.evolve(drop=present)
-    session.tables.catalog.update_table(
+    session.host.drop_columns(definition, dropped)
+    session.host.catalog.update_table(
         name,
         lambda now: msgspec.structs.replace(
             now, schema=TableSchema(tuple(each for each in now.schema if each.name not in dropped))
@@ -533,9 +531,7 @@ def _drop_routine(session: Context, tree: exp.Drop, target: exp.Expression, kind
     if isinstance(target, exp.UserDefinedFunction):
         target = target.this
     dataset, name = routines.place(session.names, tuple(routines.name_parts(target)))
-    done = routines.remove(
-        session.tables.catalog, dataset, name, exists=bool(tree.args.get("exists")), dry=dry
-    )
+    done = routines.remove(session.host.catalog, dataset, name, exists=bool(tree.args.get("exists")), dry=dry)
     return Outcome(f"DROP_{kind}", ddl_operation=done)
 
 
