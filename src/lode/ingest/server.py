@@ -129,7 +129,7 @@ class Server:
                 ("grpc.http2.max_ping_strikes", 0),
             ],
         )
-        self._read = ReadService(self.engine.catalog, self.engine.store, self._sql)
+        self._read = ReadService(self.engine.catalog, self.engine.store, self._sql, self.jobs.queue)
         self._grpc.add_generic_rpc_handlers((self._write.handlers(), self._read.handlers()))
         self._health = _Health(self._readiness)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)

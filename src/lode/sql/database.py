@@ -17,11 +17,15 @@ from lode.sql.types import arrow_field, outward, quoted, text
 from lode.sql.udfs import GIVES_NULL, TAKES_NULL, UDFS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import duckdb
 
 _BATCH_ROWS: Final = 65_536
+# DuckDB computes so many rows at a time.
+_VECTOR_ROWS: Final = 2048
+# Smaller batches are put together, since each costs some time.
+_MIN_BATCH_BYTES: Final = 1 << 20
 # The first and last day, and the first and last microsecond, since 1970. DuckDB computes others, too.
 _DAYS: Final = (-719_162, 2_932_896)
 _MICROS: Final = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
@@ -190,7 +194,9 @@ class Database:
 
     def _batches(self, found: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         with _errors():
-            for batch in found.to_arrow_reader(_BATCH_ROWS):
+            # A batch is made as a whole: of values of any size it may have only as many rows as a vector.
+            count = _BATCH_ROWS if all(map(_has_fixed_size, schema.types)) else _VECTOR_ROWS
+            for batch in _combined(found.to_arrow_reader(count)):
                 yield fitted(batch, schema)
 
     def _relation(self, written: str) -> Any:
@@ -227,6 +233,31 @@ class Database:
                 )
             elif found := _overloads(prefix, name):
                 self._connection.execute(f"CREATE MACRO {prefix}_{name}{', '.join(found)}")
+
+
+def _has_fixed_size(kind: Any) -> bool:
+    return not pt.is_nested(kind) and bool(getattr(kind, "bit_width", 0) if pt.is_primitive(kind) else False)
+
+
+def _combined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put small batches together."""
+    waiting: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        rows += batch.num_rows
+        if size >= _MIN_BATCH_BYTES or rows >= _BATCH_ROWS:
+            yield from _one(waiting)
+            waiting, size, rows = [], 0, 0
+    yield from _one(waiting)
+
+
+def _one(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if len(batches) < 2:
+        yield from batches
+        return
+    yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 @contextmanager

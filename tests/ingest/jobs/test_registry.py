@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lode.ingest.jobs import registry
+from lode.ingest.jobs import queue, registry
 from lode.ingest.jobs.registry import Jobs
 from lode.ingest.status import Code, Refused
 
@@ -141,17 +141,23 @@ def test_a_running_job_is_cancelled_at_its_next_check(jobs: Jobs, steps: Steps) 
     assert steps.ran == []
 
 
-def test_a_waiting_job_is_cancelled_at_once(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_waiting_job_is_cancelled_at_once(jobs: Jobs) -> None:
     for _ in range(Steps.workers):
         jobs.insert("p", load())
     waiting = jobs.insert("p", load(), id="waiting")
     jobs.cancel(waiting)
     assert waiting.wait(0)
     assert waiting.failed
-    monkeypatch.setattr(registry, "MAX_WAITING", Steps.workers)
+
+
+def test_a_job_that_cannot_wait_is_refused_and_leaves_nothing(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "MAX_WAITING_OF_CLIENT", 0)
     with pytest.raises(Refused) as caught:
-        jobs.insert("p", load())
+        jobs.insert("p", load(), id="refused")
     assert caught.value.code is Code.RESOURCE_EXHAUSTED
+    assert jobs.list("p") == []
 
 
 def test_a_list_has_the_newest_first_and_goes_on_after_a_job(jobs: Jobs, steps: Steps) -> None:

@@ -51,7 +51,11 @@ if TYPE_CHECKING:
     Properties = Callable[[dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]]
 
 # Larger results become a table, which the Storage Read API reads, too.
-MAX_KEPT_BYTES: Final = 1 << 20
+MAX  # The longest time of a dry run, whose client waits for it.
+DRY_SECONDS: Final = 30.0
+_KEPT_BYTES: Final = 1 << 20
+# The longest time of a dry run, whose client waits for it.
+DRY_SECONDS: Final = 30.0
 _KEPT_BYTES: Final = 256 << 20
 _RESULTS: Final = "_lode_results"
 _RESULT_MS: Final = 24 * 3600 * 1000
@@ -205,7 +209,8 @@ class QueryJobs:
     def _limits_of(self, job: Job) -> Limits:
         millis = _number(job.configuration, "jobTimeoutMs")
         billed = _number(job.settings, "maximumBytesBilled")
-        seconds = min(millis / 1000, self._limits.seconds) if millis else self._limits.seconds
+        most = min(self._limits.seconds, DRY_SECONDS) if job.is_dry else self._limits.seconds
+        seconds = min(millis / 1000, most) if millis else most
         return replace(self._limits, seconds=seconds, billed_bytes=billed)
 
     # -- results -------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ MAX_BLOCKED_OF_CLIENT: Final = 8
 
 
 class _Waiting(NamedTuple):
-    future: Future[None]
-    run: Callable[[], None]
+    future: Future[Any]
+    run: Callable[[], Any]
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class WorkQueue:
         """Set how much work of a kind may run at the same time."""
         self._kinds[kind] = _Kind(slots, ThreadPoolExecutor(slots, thread_name_prefix=f"lode-{kind}"))
 
-    def submit(self, kind: str, client: str, run: Callable[[], None]) -> Future[None]:
+    def submit(self, kind: str, client: str, run: Callable[[], Any]) -> Future[Any]:
         """Run a function on a thread when there is a slot. Its future can be cancelled until it begins.
 
         Raises:
@@ -191,11 +191,11 @@ class WorkQueue:
 
     def _run(self, kind: str, client: str, work: _Waiting) -> None:
         try:
-            work.run()
+            found = work.run()
         except BaseException as error:
             work.future.set_exception(error)
         else:
-            work.future.set_result(None)
+            work.future.set_result(found)
         finally:
             with self._lock:
                 self._kinds[kind].leave(client)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from lode.filter import Filter
 from lode.format.ids import shortened
@@ -28,6 +28,22 @@ class Conditions(Protocol):
         self, text: str, schema: TableSchema, now_micros: int | None, batch: pa.RecordBatch
     ) -> pa.Array[Any]:
         """Whether the rest is true for each row."""
+
+
+class NeedsSqlError(Exception):
+    """A restriction has conditions that filters do not have."""
+
+
+class NoConditions:
+    """Finds out whether a restriction needs SQL. Implements ``Conditions``."""
+
+    def split(self, text: str, schema: TableSchema, now_micros: int | None) -> NoReturn:
+        raise NeedsSqlError
+
+    def passes(
+        self, text: str, schema: TableSchema, now_micros: int | None, batch: pa.RecordBatch
+    ) -> NoReturn:
+        raise NeedsSqlError
 
 
 class Computed:

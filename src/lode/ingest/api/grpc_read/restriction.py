@@ -7,11 +7,12 @@ by the SQL engine for the rows that are left.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError
 from lode.filter import Filter, parse_filter
+from lode.ingest.api.grpc_read.computed import computed_restriction
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
@@ -88,14 +89,18 @@ def parse_restriction(
     except InvalidOptionError as error:
         refusal = invalid(f"{error}.")
     try:
-        from lode.ingest.api.grpc_read.computed import computed_restriction
-        from lode.ingest.jobs.sql.condition import ConditionsHere
+        computing = conditions or _conditions_here()
     except ImportError:  # without the extra sql
         raise refusal from None
-    found, computed = computed_restriction(
-        text, schema, now_micros, as_filter, refusal, conditions or ConditionsHere()
-    )
+    found, computed = computed_restriction(text, schema, now_micros, as_filter, refusal, computing)
     return Restriction(found, computed)
+
+
+@cache
+def _conditions_here() -> Conditions:
+    from lode.ingest.jobs.sql.condition import RowConditions
+
+    return RowConditions()
 
 
 def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> None:

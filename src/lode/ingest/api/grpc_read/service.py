@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -21,6 +21,7 @@ from lode.errors import NoSnapshotsError
 from lode.format.ids import shortened
 from lode.ingest.api.errors import end_call, internal, parse_request
 from lode.ingest.api.grpc_read.avro import AvroRows
+from lode.ingest.api.grpc_read.computed import NeedsSqlError, NoConditions
 from lode.ingest.api.grpc_read.parquet import row_group_starts
 from lode.ingest.api.grpc_read.plan import Plans, cut, cut_at_row
 from lode.ingest.api.grpc_read.restriction import check_partition_filter, parse_restriction
@@ -41,6 +42,7 @@ from lode.ingest.api.grpc_read.session import (
     stream_count,
 )
 from lode.ingest.api.grpc_read.stream import Reader, compression_of, encode_batch
+from lode.ingest.jobs.queue import WorkQueue
 from lode.ingest.names import parse_table
 from lode.ingest.status import Code, Refused, invalid
 
@@ -65,6 +67,10 @@ _ReadRowsResponse: Any = types.ReadRowsResponse.pb()
 _SplitReadStream: Any = types.SplitReadStreamRequest.pb()
 _SplitReadStreamResponse: Any = types.SplitReadStreamResponse.pb()
 
+# Reads with conditions in SQL that compute at the same time.
+CONDITIONS: Final = 4
+_NO_CONDITIONS: Final = NoConditions()
+
 _log = logging.getLogger(__name__)
 
 
@@ -84,11 +90,20 @@ class ReadService:
         catalog: The tables.
         store: The store of their rows.
         conditions: Computes what filters do not have; this process does if not given.
+        queue: Where reads with such conditions wait; one of its own if not given.
     """
 
-    def __init__(self, catalog: Catalog, store: Store, conditions: Conditions | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        store: Store,
+        conditions: Conditions | None = None,
+        queue: WorkQueue | None = None,
+    ) -> None:
         self._catalog = catalog
         self._conditions = conditions
+        self._queue = WorkQueue() if queue is None else queue
+        self._queue.add_kind("condition", CONDITIONS)
         self._store = store
         self._plans = Plans(store)
         self._row_groups = partial(row_group_starts, store)
@@ -119,10 +134,17 @@ class ReadService:
 
     # -- on the event loop ---------------------------------------------------------------------
 
-    def _unary(self, work: Callable[[bytes], bytes]) -> Callable[[bytes, Any], Awaitable[bytes]]:
+    def _unary(
+        self, work: Callable[[bytes, Conditions | None], bytes]
+    ) -> Callable[[bytes, Any], Awaitable[bytes]]:
         async def answer(request: bytes, context: Any) -> bytes:
             try:
-                return await asyncio.wrap_future(self._threads.submit(work, request))
+                try:
+                    return await asyncio.wrap_future(self._threads.submit(work, request, _NO_CONDITIONS))
+                except NeedsSqlError:
+                    run = partial(work, request, self._conditions)
+                    found: bytes = await asyncio.wrap_future(self._in_turn(context, run))
+                    return found
             except Exception as error:
                 await _end(context, error)
                 raise
@@ -130,18 +152,31 @@ class ReadService:
         return answer
 
     async def _read_rows(self, request: bytes, context: Any) -> None:
-        responses = self._responses(request)
-        step = self._threads.submit(next, responses, None)
+        responses = self._responses(request, _NO_CONDITIONS)
+        submit: Callable[[Callable[[], Any]], Future[Any]] = self._threads.submit
+        step = submit(partial(next, responses, None))
         try:
-            while (response := await asyncio.wrap_future(step)) is not None:
+            try:
+                response = await asyncio.wrap_future(step)
+            except NeedsSqlError:
+                responses = self._responses(request, self._conditions)
+                submit = partial(self._in_turn, context)
+                step = submit(partial(next, responses, None))
+                response = await asyncio.wrap_future(step)
+            while response is not None:
                 # The next response is made while the client receives the previous one.
-                step = self._threads.submit(next, responses, None)
+                step = submit(partial(next, responses, None))
                 await context.write(response)
+                response = await asyncio.wrap_future(step)
         except Exception as error:
             await _end(context, error)
         finally:
             # A generator cannot be closed while a thread runs it.
             step.add_done_callback(lambda _: self._close(responses))
+
+    def _in_turn(self, context: Any, run: Callable[[], Any]) -> Future[Any]:
+        """Run what computes SQL when it is the turn of its client: others may not wait for it."""
+        return self._queue.submit("condition", context.peer().rpartition(":")[0], run)
 
     def _close(self, responses: Generator[bytes, None, None]) -> None:
         try:
@@ -151,7 +186,7 @@ class ReadService:
 
     # -- on threads ----------------------------------------------------------------------------
 
-    def _create(self, data: bytes) -> bytes:
+    def _create(self, data: bytes, conditions: Conditions | None) -> bytes:
         request = parse_request(_CreateReadSession, data)
         wanted = request.read_session
         project = parse_project(request.parent)
@@ -160,7 +195,7 @@ class ReadService:
         table = self._catalog.table(parse_table(wanted.table)).check_readable()
         options = wanted.read_options
         columns = select(table, options.selected_fields)
-        restriction = parse_restriction(options.row_restriction, table.readable, conditions=self._conditions)
+        restriction = parse_restriction(options.row_restriction, table.readable, conditions=conditions)
         check_partition_filter(table, () if restriction is None else restriction.columns)
         session = Session(
             table.name,
@@ -229,13 +264,13 @@ class ReadService:
             )
         return newest.id if newest else ""
 
-    def _responses(self, data: bytes) -> Generator[bytes, None, None]:
+    def _responses(self, data: bytes, conditions: Conditions | None) -> Generator[bytes, None, None]:
         request = parse_request(_ReadRows, data)
         if request.offset < 0:
             raise invalid(
                 f"The offset is {request.offset}: it must not be negative, offsets count rows from 0."
             )
-        opened = self._open(request.read_stream)
+        opened = self._open(request.read_stream, conditions)
         compression = opened.session.compression
         if request.HasField("arrow_serialization_options"):
             compression = compression_of(request.arrow_serialization_options) or compression
@@ -259,11 +294,11 @@ class ReadService:
                 is_first = False
                 yield response.SerializeToString()
 
-    def _split(self, data: bytes) -> bytes:
+    def _split(self, data: bytes, conditions: Conditions | None) -> bytes:
         request = parse_request(_SplitReadStream, data)
         if not 0 < request.fraction < 1:
             raise invalid(f"The fraction is {request.fraction}: it must be greater than 0 and less than 1.")
-        opened = self._open(request.name)
+        opened = self._open(request.name, conditions)
         rows = opened.rows
         files = list(opened.reader.files(rows))
         response = _SplitReadStreamResponse()
@@ -274,7 +309,7 @@ class ReadService:
         encoded: bytes = response.SerializeToString()
         return encoded
 
-    def _open(self, stream: str) -> _OpenStream:
+    def _open(self, stream: str, conditions: Conditions | None) -> _OpenStream:
         name, rows = parse_read_stream(stream)
         session = decode_session(name.token, self._store)
         table = self._catalog.table(session.table)
@@ -284,9 +319,7 @@ class ReadService:
                 f"Not found: the session's table {table.name.short} was deleted, and created "
                 "again since: create another session.",
             )
-        restriction = parse_restriction(
-            session.restriction, table.readable, session.now_micros, self._conditions
-        )
+        restriction = parse_restriction(session.restriction, table.readable, session.now_micros, conditions)
         reader = self._reader(session, table, restriction)
         if rows.stop > reader.plan.rows:
             raise invalid(

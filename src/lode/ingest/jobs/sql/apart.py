@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 _MODULE: Final = "lode.ingest.jobs.sql.process"
-# The time of a condition on rows of a read, and how many are computed at the same time.
+# The time of a condition on a batch of rows, and of signatures.
 _CHECK_SECONDS: Final = 30.0
-_CONDITIONS: Final = 2
 
 
 class Signature(msgspec.Struct):
@@ -48,7 +47,7 @@ class SqlApart:
 
     Args:
         processes: The processes of the server.
-        queue: Where work without a job waits.
+        queue: Where signatures wait.
         store: The lake.
         location: The location of datasets that are created without one.
         limits: What a query may use.
@@ -59,7 +58,6 @@ class SqlApart:
     ) -> None:
         self._processes = processes
         self._queue = queue
-        queue.add_kind("condition", _CONDITIONS)
         self._location = location
         self._limits = limits
         self._store = _shared(store)
@@ -92,7 +90,7 @@ class SqlApart:
             process.call("end")
 
     def split(self, text: str, schema: TableSchema, now_micros: int | None) -> dict[str, Any]:
-        """The part of a condition that is a filter, and what the rest needs."""
+        """The part of a condition that is a filter, and what the rest needs. The caller has a slot."""
         with self._check() as process:
             found: dict[str, Any] = process.call("split", text, schema, now_micros)
             return found
@@ -100,7 +98,7 @@ class SqlApart:
     def passes(
         self, text: str, schema: TableSchema, now_micros: int | None, batch: pa.RecordBatch
     ) -> pa.Array[Any]:
-        """Whether the rest of a condition is true for each row."""
+        """Whether the rest of a condition is true for each row. The caller has a slot."""
         sent = pa.BufferOutputStream()
         with pa.ipc.new_stream(sent, batch.schema) as writer:
             writer.write_batch(batch)
@@ -110,13 +108,13 @@ class SqlApart:
 
     def signatures(self, texts: list[str]) -> list[Signature]:
         """The signatures of routines."""
-        with self._check() as process:
+        with self._queue.slot("check", ""), self._check() as process:
             return msgspec.convert(process.call("signatures", texts), list[Signature])
 
     @contextmanager
     def _check(self) -> Iterator[Process]:
         limits = Limits(self._limits.memory_bytes, min(self._limits.seconds, _CHECK_SECONDS))
-        with self._queue.slot("condition", ""), self._errors(limits), self._open(limits.seconds) as process:
+        with self._errors(limits), self._open(limits.seconds) as process:
             yield process
 
     def _open(self, seconds: float, is_cancelled: Callable[[], bool] = lambda: False) -> Process:

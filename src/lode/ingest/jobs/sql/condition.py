@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from lode.ingest.types.columns import TableSchema
     from lode.lazy import pa
+
+_MAX_CONDITIONS: Final = 8
 
 
 class RowCondition:
@@ -72,22 +76,33 @@ class RowCondition:
         return self._condition.passes(batch)
 
 
-class ConditionsHere:
-    """Computes conditions in this process, for rows that no server sends to others."""
+class RowConditions:
+    """Computes conditions in this process, and keeps the last ones of them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, bytes, int | None], RowCondition] = OrderedDict()
+        self._lock = threading.Lock()
 
     def split(self, text: str, schema: TableSchema, now_micros: int | None) -> dict[str, Any]:
-        found = RowCondition(text, schema, now_micros)
-        found.close()
-        return {"filter": found.filter, "columns": found.columns, "now_micros": found.now_micros}
+        """The part of a condition that is a filter of the library, and what the rest needs."""
+        with self._lock:
+            found = self._get(text, schema, now_micros)
+            return {"filter": found.filter, "columns": found.columns, "now_micros": found.now_micros}
 
     def passes(
         self, text: str, schema: TableSchema, now_micros: int | None, batch: pa.RecordBatch
     ) -> pa.Array[Any]:
-        found = RowCondition(text, schema, now_micros)
-        try:
-            return found.passes(batch)
-        finally:
-            found.close()
+        """Whether the rest is true for each row of a batch."""
+        with self._lock:
+            return self._get(text, schema, now_micros).passes(batch)
+
+    def _get(self, text: str, schema: TableSchema, now_micros: int | None) -> RowCondition:
+        key = (text, schema.arrow.serialize().to_pybytes(), now_micros)
+        found = self._known.pop(key, None) or RowCondition(text, schema, now_micros)
+        self._known[key] = found
+        while len(self._known) > _MAX_CONDITIONS:
+            self._known.popitem(last=False)[1].close()
+        return found
 
 
 def _conditions(tree: exp.Expression) -> Iterator[exp.Expression]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pickle
-from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lode.ingest.jobs.failures import describe, restore
 from lode.ingest.jobs.sql import parameters
+from lode.ingest.jobs.sql.condition import RowConditions
 from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.remote import RemoteHost
 from lode.ingest.jobs.sql.script import Script
@@ -22,7 +21,6 @@ from lode.sql.database import Database
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lode.ingest.jobs.sql.condition import RowCondition
     from lode.ingest.jobs.sql.host import Host
     from lode.ingest.types.columns import TableSchema
     from lode.sandbox.child import Child
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 __all__ = ["describe", "handlers", "restore"]
-
-_MAX_CONDITIONS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,37 +142,7 @@ class _Queries:
         return self._host.call_back(number, *arguments)
 
 
-class _Conditions:
-    """Computes conditions on rows. Each call names its condition: any process can answer any call."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, bytes, int | None], RowCondition] = OrderedDict()
-
-    def split(self, text: str, schema: TableSchema, now_micros: int | None) -> dict[str, Any]:
-        """The part of a condition that is a filter of the library, and what the rest needs."""
-        found = self._get(text, schema, now_micros)
-        return {"filter": found.filter, "columns": found.columns, "now_micros": found.now_micros}
-
-    def passes(self, text: str, schema: TableSchema, now_micros: int | None, batch: bytes) -> Rows:
-        """Whether the rest is true for each row of a batch."""
-        condition = self._get(text, schema, now_micros)
-        with pa.ipc.open_stream(batch) as reader:
-            rows = reader.read_next_batch()
-        masks = pa.record_batch([condition.passes(rows)], names=["passes"])
-        return Rows(masks.schema, [masks])
-
-    def _get(self, text: str, schema: TableSchema, now_micros: int | None) -> RowCondition:
-        from lode.ingest.jobs.sql.condition import RowCondition
-
-        key = (text, schema.arrow.serialize().to_pybytes(), now_micros)
-        found = self._known.pop(key, None) or RowCondition(text, schema, now_micros)
-        self._known[key] = found
-        while len(self._known) > _MAX_CONDITIONS:
-            self._known.popitem(last=False)[1].close()
-        return found
-
-
-def _signatures(texts: list[str]) -> list[dict[str, Any]]:
+def signatures(texts: list[str]) -> list[dict[str, Any]]:
     """The arguments, the type and the body of routines."""
     from lode.ingest.jobs.sql.declared import column_of
     from lode.ingest.jobs.sql.routines import read_routine
@@ -195,6 +161,13 @@ def _signatures(texts: list[str]) -> list[dict[str, Any]]:
 
 def handlers(child: Child) -> dict[str, Callable[..., Any]]:
     """The functions that a server calls."""
-    queries, conditions = _Queries(child), _Conditions()
-    own = (queries.run, queries.result, queries.end, queries.call_back, conditions.split, conditions.passes)
-    return {each.__name__: each for each in own} | {"signatures": partial(_signatures)}
+    queries, conditions = _Queries(child), RowConditions()
+
+    def passes(text: str, schema: TableSchema, now_micros: int | None, batch: bytes) -> Rows:
+        with pa.ipc.open_stream(batch) as reader:
+            rows = reader.read_next_batch()
+        masks = pa.record_batch([conditions.passes(text, schema, now_micros, rows)], names=["passes"])
+        return Rows(masks.schema, [masks])
+
+    own = (queries.run, queries.result, queries.end, queries.call_back, conditions.split, passes, signatures)
+    return {each.__name__: each for each in own}

@@ -1,8 +1,8 @@
 """The server's part of UPDATE, DELETE and MERGE: it rewrites the files of the rows that a statement changes.
 
 The statement is computed on one snapshot. A commit of another writer that replaces or removes rows is a
-conflict, and the statement is computed again. Rows that are appended meanwhile are kept as they are, as if they
-came later.
+conflict, and the statement is computed again. Rows that are appended meanwhile are kept as they are, as if
+they came later.
 """
 
 from __future__ import annotations
