@@ -113,6 +113,21 @@ def test_files_may_have_no_bytes_also_without_landlock(processes: Processes) -> 
 
 
 @needs_landlock
+@pytest.mark.parametrize(
+    "statement", ["COPY (SELECT 666 AS x) TO '{file}' (USE_TMP_FILE false)", "ATTACH '{other}' AS a"]
+)
+def test_a_database_in_a_process_cannot_write_whatever_it_is_asked(
+    processes: Processes, tmp_path: Path, statement: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("as it was", "utf-8")
+    with opened(processes) as process:
+        found = process.call("database", statement.format(file=file, other=tmp_path / "other"))
+    assert "Permission denied" in found
+    assert [(each.name, each.read_text("utf-8")) for each in tmp_path.iterdir()] == [("file", "as it was")]
+
+
+@needs_landlock
 @pytest.mark.parametrize(("network", "found"), [(False, "PermissionError"), (True, "done")])
 def test_a_process_connects_only_if_its_profile_allows_it(
     processes: Processes, *, network: bool, found: str

@@ -94,6 +94,15 @@ def handlers(child: Child) -> dict[str, Any]:
 
         return resource.getrlimit(resource.RLIMIT_FSIZE)
 
+    def database(statement: str) -> str:
+        import duckdb
+
+        try:
+            duckdb.connect().execute(statement)
+        except duckdb.Error as error:
+            return str(error)
+        return "done"
+
     def ignores(number: int) -> bool:
         return signal.getsignal(number) is signal.SIG_IGN
 

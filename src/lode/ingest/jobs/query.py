@@ -51,9 +51,7 @@ if TYPE_CHECKING:
     Properties = Callable[[dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]]
 
 # Larger results become a table, which the Storage Read API reads, too.
-MAX  # The longest time of a dry run, whose client waits for it.
-DRY_SECONDS: Final = 30.0
-_KEPT_BYTES: Final = 1 << 20
+MAX_KEPT_BYTES: Final = 1 << 20
 # The longest time of a dry run, whose client waits for it.
 DRY_SECONDS: Final = 30.0
 _KEPT_BYTES: Final = 256 << 20
