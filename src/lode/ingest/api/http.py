@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from starlette.requests import Request
 
+    from lode.ingest.api.audit import Audit
     from lode.ingest.api.readiness import Readiness
     from lode.ingest.core.engine import Engine
     from lode.ingest.jobs.registry import Jobs
@@ -39,6 +40,7 @@ def application(
     readiness: Readiness,
     *,
     hosts: Sequence[str] | None,
+    audit: Audit,
 ) -> Starlette:
     """Return the application of the HTTP port.
 
@@ -49,6 +51,7 @@ def application(
         tokens: The valid tokens.
         readiness: Whether the server accepts writes.
         hosts: The valid values of the ``Host`` header besides loopback; None for any.
+        audit: Records changes and refused tokens.
     """
 
     async def append(table: TableName, batch: pa.RecordBatch) -> None:
@@ -74,9 +77,12 @@ def application(
             Route("/readyz", ready),
             Route("/metrics", metrics),
             Route("/streams", streams),
-            *rest_routes(engine.catalog, append, jobs, uploads),
+            *rest_routes(engine.catalog, append, jobs, uploads, audit=audit),
             *console_routes(engine.store, engine=engine, readiness=readiness),
         ],
         exception_handlers={HTTPException: no_route},
-        middleware=[Middleware(HttpGuard, hosts=hosts), Middleware(TokenMiddleware, tokens=tokens)],
+        middleware=[
+            Middleware(HttpGuard, hosts=hosts),
+            Middleware(TokenMiddleware, tokens=tokens, audit=audit),
+        ],
     )
