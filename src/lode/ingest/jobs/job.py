@@ -26,8 +26,6 @@ _MAX_MESSAGE_CHARS: Final = 2000
 _MAX_ERRORS: Final = 100
 
 
-# The limit of the service.
-MAX_QUERY_BYTES: Final = 1 << 20
 # What is read from the disk again for a finished job with a large record, and what stays.
 _SHELVED: Final = ("configuration", "statistics", "errors")
 _MAX_KEPT_STATISTICS: Final = 4 << 10
@@ -312,18 +310,6 @@ class Job:
         made._facts = _Facts(*(record[name] for name in _SHELVED))
         made.finish()
         return made
-
-
-def check_text(configuration: dict[str, Any]) -> None:
-    """Refuse a query that is too long, before there is a job of it."""
-    settings = configuration.get("query")
-    text = settings.get("query") if isinstance(settings, dict) else None
-    if isinstance(text, str) and len(text.encode(errors="replace")) > MAX_QUERY_BYTES:
-        raise Refused(
-            Code.INVALID_ARGUMENT,
-            f"The query is too large. The maximum query length is {MAX_QUERY_BYTES:,} bytes, including "
-            "comments and white space characters: send a shorter one.",
-        )
 
 
 def error_of(refusal: Refused) -> dict[str, str]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import LodeError, StoreError
 from lode.format.ids import shortened
-from lode.ingest.jobs.job import Job, JobType, check_text
+from lode.ingest.jobs.job import Job, JobType
+from lode.ingest.jobs.shape import check_shape
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Jobs:
             size: The bytes of the request.
         """
         kind = _kind(configuration)
-        check_text(configuration)
+        check_shape(configuration)
         job_type = self._types.get(kind)
         if job_type is None:
             raise Refused(Code.UNIMPLEMENTED, _NO_TYPE[kind])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from lode.format.ids import is_utf8
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ CLIENT_HELD_BYTES: Final = 64 << 20
 MAX_INSERT_ROWS: Final = 50_000
 
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class Bodies:
@@ -86,6 +90,8 @@ def parse_body(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a body, empty if there is none."""
     parsed = _object(body)
     _check_depth(parsed)
+    if _SURROGATE.search(body) and not is_utf8(json.dumps(parsed, ensure_ascii=False, default=str)):
+        raise invalid("The request holds text that UTF-8 cannot encode: leave out lone surrogates.")
     return parsed
 
 

@@ -162,7 +162,7 @@ def _type(given: Any, depth: int = 0) -> str:
         if not isinstance(fields, list) or not fields:
             raise invalid("Invalid value for structType: it needs fields.")
         return f"STRUCT<{', '.join(_field(each, depth) for each in fields)}>"
-    if kind not in _SCALARS:
+    if not isinstance(kind, str) or kind not in _SCALARS:
         raise invalid(f"Invalid value for typeKind: {shortened(str(kind))} is no type of SQL.")
     return str(kind)
 
