@@ -138,3 +138,10 @@ def test_nothing_of_a_refused_head_reaches_the_parser() -> None:
     framing = RequestFraming()
     assert framing.take(GET + BAD_HEADS["a length beside chunks"]) == GET
     assert framing.complaint()
+
+
+def test_a_connection_without_a_request_is_closed(
+    server: LodeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lode.http_framing.HEAD_SECONDS", 0)
+    assert exchange(server, GET[:20]) == b""
