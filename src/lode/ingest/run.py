@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 # Imported before the loop runs, so that a missing extra is reported in one sentence.
 from lode.ingest.server import Server
+from lode.log_lines import log_to
 
 if TYPE_CHECKING:
     from lode.ingest.settings import Settings
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
 
 def run(settings: Settings, *, log_level: str = "warning", as_json: bool = False) -> None:
     """Serve until SIGINT or SIGTERM; print the addresses to stdout."""
-    logging.basicConfig(
-        level=logging.getLevelName(log_level.upper()),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    log_to(level=log_level)
     asyncio.run(_serve(settings, as_json=as_json))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError
 from lode.extras import needs
+from lode.ingest.settings import check_buckets
 
 with needs("lode.ingest.server", "server"):
     import grpc
@@ -20,6 +21,8 @@ with needs("lode.ingest.server", "server"):
     from grpc_health.v1 import health, health_pb2, health_pb2_grpc
     from grpc_reflection.v1alpha import reflection
 
+    from lode.http_framing import StrictHttp
+    from lode.ingest.api.audit import Audit
     from lode.ingest.api.auth import TokenInterceptor, Tokens
     from lode.ingest.api.grpc_read.service import ReadService
     from lode.ingest.api.http import application
@@ -71,19 +74,28 @@ class Server:
         store = settings.open_root()
         state = settings.state_directory(store)
         check_tls(settings)
+        check_buckets(settings.buckets, store, state)
         lake = await open_lake(store, state)
         self._readiness = Readiness(lake)
         with ExitStack() as undo:
+            self._audit = Audit(settings.audit_log)
+            undo.callback(self._audit.close)
             listening = listen(settings.host, settings.http_port, "--http-port")
             undo.callback(listening.close)
             self.engine = await asyncio.to_thread(Engine, store, state, settings, lake)
             undo.callback(self.engine.close)
-            self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs")
+            self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs", self._audit.finished)
             undo.callback(self.jobs.close)
             self._processes = Processes()
             undo.callback(self._processes.close)
             self._sql: SqlApart | None = None
-            self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
+            self.uploads = await asyncio.to_thread(
+                Uploads,
+                state / "uploads",
+                self.engine.staged,
+                most=settings.uploads,
+                of_client=settings.client_uploads,
+            )
             buckets = Buckets(settings.buckets)
             self.jobs.register("load", LoadJobs(self.engine, table_properties, buckets))
             if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
@@ -104,22 +116,21 @@ class Server:
         if settings.compact:
             self._compactor.start()
         self._expiries = [
-            asyncio.create_task(
-                _repeat(self.engine.expire, every_seconds=min(_MINUTE_SECONDS, settings.stream_ttl))
-            ),
+            asyncio.create_task(_repeat(self.engine.expire, every_seconds=_expiry_seconds(settings))),
             asyncio.create_task(
                 _repeat(
                     self.engine.expire_partitions, every_seconds=_HOUR_SECONDS, after_seconds=_MINUTE_SECONDS
                 )
             ),
+            asyncio.create_task(_repeat(self.uploads.expire, every_seconds=_MINUTE_SECONDS)),
             asyncio.create_task(_repeat(self._read.expire, every_seconds=_HOUR_SECONDS, after_seconds=0)),
         ]
 
     async def _start_grpc(self, tokens: Tokens) -> None:
         settings = self.settings
-        self._write = WriteService(self.engine)
+        self._write = WriteService(self.engine, tokens.client_of, self._audit)
         self._grpc = grpc.aio.server(
-            interceptors=[TokenInterceptor(tokens)],
+            interceptors=[TokenInterceptor(tokens, self._audit)],
             options=[
                 ("grpc.max_receive_message_length", settings.request_bytes + _REFUSAL_MARGIN_BYTES),
                 ("grpc.max_send_message_length", -1),
@@ -129,7 +140,9 @@ class Server:
                 ("grpc.http2.max_ping_strikes", 0),
             ],
         )
-        self._read = ReadService(self.engine.catalog, self.engine.store, self._sql, self.jobs.queue)
+        self._read = ReadService(
+            self.engine.catalog, self.engine.store, self._sql, self.jobs.queue, tokens.client_of
+        )
         self._grpc.add_generic_rpc_handlers((self._write.handlers(), self._read.handlers()))
         self._health = _Health(self._readiness)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
@@ -156,6 +169,7 @@ class Server:
         await asyncio.to_thread(self._processes.close)
         await asyncio.to_thread(self.uploads.close)
         await asyncio.to_thread(self.engine.close)
+        self._audit.close()
 
     def _listen(self) -> int:
         settings = self.settings
@@ -186,8 +200,11 @@ class Server:
                 self._readiness,
                 self._sql.signatures if self._sql is not None else None,
                 hosts=settings.known_hosts(address),
+                audit=self._audit,
             ),
-            log_level="warning",
+            http=StrictHttp,
+            ws="none",
+            log_config=None,  # its loggers are those of the process
             access_log=False,
             lifespan="off",
             timeout_graceful_shutdown=max(1, int(settings.grace)),
@@ -202,6 +219,10 @@ class Server:
         await self._http.opened.wait()
 
 
+def _expiry_seconds(settings: Settings) -> float:
+    return min(_MINUTE_SECONDS, settings.stream_ttl, settings.empty_stream_ttl)
+
+
 async def _repeat(
     expire: Callable[[], int], *, every_seconds: float, after_seconds: float | None = None
 ) -> None:
@@ -210,7 +231,7 @@ async def _repeat(
         try:
             await asyncio.to_thread(expire)
         except Exception:  # the next round tries again
-            logger.exception("removing expired streams, partitions or sessions failed")
+            logger.exception("removing expired streams, uploads, partitions or sessions failed")
         await asyncio.sleep(every_seconds)
 
 

@@ -26,12 +26,17 @@ _POSITIVE = (
     "request_bytes",
     "window_bytes",
     "staged_bytes",
+    "client_staged_bytes",
+    "uploads",
+    "client_uploads",
     "queries",
     "query_threads",
     "query_time",
     "result_bytes",
     "streams",
+    "client_streams",
     "stream_ttl",
+    "empty_stream_ttl",
 )
 
 
@@ -58,6 +63,9 @@ class Settings:
         window_bytes: The memory for all requests together, and as much again for their decoded rows.
         staged_bytes: The disk space for the rows of all PENDING and BUFFERED streams and the files of load
             jobs together.
+        client_staged_bytes: The part of staged_bytes that one client may use.
+        uploads: The number of uploads for load jobs that may be open.
+        client_uploads: The number of uploads that one client may have open.
         buckets: The directory with the buckets that load jobs read and extract jobs write: gs://bucket/file
             is bucket/file in it. Such jobs are refused if not given.
         queries: The number of SQL queries that run at the same time; others wait.
@@ -66,8 +74,12 @@ class Settings:
         query_time: The longest time of one SQL query.
         result_bytes: The largest result of one SQL query.
         streams: The number of streams that may be open.
+        client_streams: The number of streams that one client may have open.
         stream_ttl: The time after which an unused stream is removed with its staged rows.
+        empty_stream_ttl: The time after which an unused stream without any row is removed.
         compact: Put small files of the tables that it writes together, in a tenth of one core's time.
+        audit_log: The file for the audit log, one line of JSON for each change and each refused token. They
+            are logged if not given.
         grace: The time that running calls have to end when the server stops.
         tokens: Bearer tokens, besides those in ``token_file``.
     """
@@ -87,6 +99,9 @@ class Settings:
     request_bytes: Bytes = 20 << 20
     window_bytes: Bytes = 96 << 20
     staged_bytes: Bytes = 64 << 30
+    client_staged_bytes: Bytes = 32 << 30
+    uploads: int = 1_000
+    client_uploads: int = 100
     buckets: Path | None = None
     queries: int = 4
     query_bytes: Bytes = 1 << 30
@@ -94,8 +109,11 @@ class Settings:
     query_time: Seconds = 600
     result_bytes: Bytes = 10 << 30
     streams: int = 10_000
+    client_streams: int = 2_500
     stream_ttl: Seconds = 3 * 24 * 3600
+    empty_stream_ttl: Seconds = 3600
     compact: bool = False
+    audit_log: Path | None = None
     grace: Seconds = 10.0
     tokens: frozenset[str] = field(default=frozenset(), repr=False)
 
@@ -165,6 +183,22 @@ class Settings:
             f"write streams need a local directory to survive in, as {_scheme(store.url)} is not one: "
             "give --state DIR"
         )
+
+
+def check_buckets(buckets: Path | None, store: Store, state: Path) -> None:
+    """Refuse buckets that share a directory with the lake or the state: jobs would write over its files."""
+    if buckets is None:
+        return
+    own = buckets.resolve()
+    places = [("the state directory", state)]
+    if isinstance(store, SupportsLocalPath):
+        places.append(("the lake", store.root))
+    for what, place in places:
+        other = place.resolve()
+        if own.is_relative_to(other) or other.is_relative_to(own):
+            raise InvalidOptionError(
+                f"--buckets {buckets} is, contains or lies in {what}, {place}: choose a directory of its own"
+            )
 
 
 def _scheme(url: str) -> str:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError, NotFoundError
-from lode.extras import needs
 from lode.pipeline.expectation import FAILED, bits_of, with_failed
 from lode.pipeline.values import mapping
+from lode.pipeline.yaml_text import load_yaml
 from lode.spark.session import functions_of
 
 if TYPE_CHECKING:
@@ -252,12 +252,10 @@ def _read(path: Path) -> _Rows:
         if path.suffix.lower() == ".json":
             content = json.loads(text)
         else:
-            with needs("tests in YAML", "spark"):
-                import yaml  # type: ignore[import-untyped, unused-ignore]
             try:
-                content = yaml.safe_load(text)
-            except yaml.YAMLError as error:
-                raise InvalidOptionError(f"{path} is not YAML: {error}") from None
+                content = load_yaml(text, "tests in YAML")
+            except InvalidOptionError as error:
+                raise InvalidOptionError(f"{path}: {error}") from None
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidOptionError):
             raise

@@ -26,6 +26,7 @@ from lode.errors import InvalidOptionError
 from lode.extras import needs
 from lode.pipeline.project import PIPELINE_KEYS, Project
 from lode.pipeline.values import hidden, mapping
+from lode.pipeline.yaml_text import load_yaml
 
 _KEYS: Final = ("lake", "store", "spark", "parallel", "every", "pipelines")
 _VARIABLE: Final = re.compile(r"\$(\$?)\{([A-Za-z_]\w*)\}")
@@ -59,11 +60,9 @@ def load(path: str | os.PathLike[str]) -> Project:
     file = Path(path)
     try:
         with file.open(encoding="utf-8") as stream:
-            content = yaml.load(stream, Loader)
+            content = load_yaml(stream, "a project in YAML", Loader)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidOptionError(f"{path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise InvalidOptionError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     except InvalidOptionError as error:
         raise InvalidOptionError(f"{path}: {error}") from None
     try:

@@ -10,7 +10,9 @@ import uvicorn
 from starlette.middleware import Middleware
 
 from lode.errors import InvalidOptionError
+from lode.http_framing import StrictHttp
 from lode.http_guard import HttpGuard
+from lode.log_lines import log_to
 from lode.ui.routes import PREFIX, application
 from lode.ui_settings import HOST
 
@@ -27,7 +29,10 @@ def run(store: Store, settings: UiSettings) -> None:
     print(address, flush=True)
     if settings.open:
         webbrowser.open(address)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off")
+    log_to()
+    config = uvicorn.Config(
+        app, http=StrictHttp, ws="none", log_config=None, access_log=False, lifespan="off"
+    )
     with listening:
         uvicorn.Server(config).run(sockets=[listening])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
@@ -30,6 +31,7 @@ from support.ingest.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 PACKAGE = "google.cloud.bigquery.storage.v1"
 # None of them is UNKNOWN, INTERNAL, UNAVAILABLE or DEADLINE_EXCEEDED.
@@ -209,6 +211,20 @@ def fuzzed(method: str, good: Any) -> Iterator[Fuzzed]:
         yield Fuzzed(method, field, request.SerializePartialToString().replace(MARKER.encode(), NOT_UTF8))
 
 
+def combined(method: str, good: Any, count: int, chance: random.Random) -> Iterator[Fuzzed]:
+    """Yield copies of a valid request with two to four fields changed."""
+    known = [(field, change) for field, change in changes(good) if not field.startswith("proto_rows.writer")]
+    for _ in range(count):
+        request = type(good)()
+        request.CopyFrom(good)
+        chosen = chance.sample(known, min(len(known), chance.randint(2, 4)))
+        for _, change in chosen:
+            with suppress(ValueError, IndexError):  # a closed enum has no such number
+                change(request)
+        fields = ", ".join(field for field, _ in chosen)
+        yield Fuzzed(method, fields, request.SerializePartialToString().replace(MARKER.encode(), NOT_UTF8))
+
+
 class Target:
     """A server with a table, streams and a read session, and a valid request for each method."""
 
@@ -296,6 +312,25 @@ def test_hostile_input_in_any_field_is_answered_with_a_clean_status(
     assert target.check(service, target.requests(service)) > 100
     logged = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert [record.getMessage() for record in logged if record.name.startswith(("lode", "asyncio"))] == []
+
+
+@pytest.mark.parametrize("service", list(SERVICES))
+@pytest.mark.parametrize("count", [20, pytest.param(2_000, marks=pytest.mark.soak)])
+def test_hostile_input_in_several_fields_is_answered_with_a_clean_status(
+    tmp_path: Path, service: str, count: int
+) -> None:
+    server = LodeServer(tmp_path / "lake", client_streams=10_000, store_options={"durable": False})
+    try:
+        target, chance = Target(server), random.Random(11)
+        requests = (
+            request
+            for method in SERVICES[service]
+            for good in target.good[method]
+            for request in combined(method, type(good).pb(good), count, chance)
+        )
+        assert target.check(service, requests) >= count * len(SERVICES[service])
+    finally:
+        server.stop()
 
 
 def test_every_field_of_both_services_was_fuzzed(target: Target) -> None:

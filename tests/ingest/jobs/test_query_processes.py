@@ -128,9 +128,7 @@ def _resident(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_a_cancelled_query_ends(
-    server: ServerProcess, client: bigquery.Client
-) -> None:
+def test_a_cancelled_query_ends(server: ServerProcess, client: bigquery.Client) -> None:
     job = client.query(ENDLESS)
     busy_child(server)
     client.cancel_job(job.job_id, location=job.location)

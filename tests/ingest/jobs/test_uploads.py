@@ -6,6 +6,7 @@ import gzip
 import http.client
 import io
 import json
+import re
 import socket
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -16,9 +17,12 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
 
+from lode.ingest.core.limits import StagedBytes
 from lode.ingest.jobs import load as loading
 from lode.ingest.jobs import uploads
 from lode.ingest.jobs.formats import avro, json_lines
+from lode.ingest.jobs.uploads import Uploads
+from lode.ingest.status import Refused
 from lode.testing.plugin import LodeServer
 
 if TYPE_CHECKING:
@@ -236,7 +240,12 @@ def test_a_session_ends_when_it_is_cancelled_or_expires(
     assert web.put(session, b"123", "bytes 0-2/9")[0] == 308
     assert web.send("DELETE", session)[0] == 499
     refused(web.put(session, b"", "bytes */*"), 404, "notFound")
-    old = web.begin(table)
+    old, empty = web.begin(table), web.begin(table)
+    assert web.put(old, b"123", "bytes 0-2/9")[0] == 308
+    monkeypatch.setattr(uploads, "EMPTY_SESSION_SECONDS", -1)
+    web.begin(table)
+    refused(web.put(empty, b"", "bytes */*"), 404, "notFound")
+    assert web.put(old, b"", "bytes */*")[0] == 308
     monkeypatch.setattr(uploads, "SESSION_SECONDS", -1)
     web.begin(table)
     refused(web.put(old, b"", "bytes */*"), 404, "notFound")
@@ -247,18 +256,52 @@ def test_a_session_belongs_to_its_project(web: Http, table: str) -> None:
     refused(web.put(session, DATA, None), 404, "notFound")
 
 
-def test_the_number_of_open_uploads_is_limited(
-    web: Http, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "MAX_SESSIONS", 3)
-    sessions = [web.begin(table) for _ in range(3)]
-    body = json.dumps({"configuration": {"load": configuration(table)}}).encode()
-    headers = {"Content-Type": "application/json"}
-    answer = web.send("POST", f"{PATH}?uploadType=resumable", body, headers)
-    assert "3 uploads are open" in refused(answer, 429, "rateLimitExceeded")
-    # One that is finished makes room.
-    web.wait(web.put(sessions[0], DATA, None)[2])
-    web.begin(table)
+@pytest.mark.parametrize("limits", [{"uploads": 3}, {"client_uploads": 3}])
+def test_the_number_of_open_uploads_is_limited(tmp_path: Path, limits: dict[str, int]) -> None:
+    limited = LodeServer(tmp_path / "lake", **limits)
+    try:
+        limited.create_table("p.d.t", SCHEMA["fields"])
+        web = Http(limited)
+        sessions = [web.begin("p.d.t") for _ in range(3)]
+        job = {"configuration": {"load": configuration("p.d.t")}}
+        headers = {"Content-Type": "application/json"}
+        answer = web.send("POST", f"{PATH}?uploadType=resumable", json.dumps(job).encode(), headers)
+        assert re.match(r"3 uploads( of this client)? are open", refused(answer, 429, "rateLimitExceeded"))
+        refused(send_multipart(web, multipart(job, DATA)), 429, "rateLimitExceeded")
+        # One that is finished makes room.
+        web.wait(web.put(sessions[0], DATA, None)[2])
+        web.begin("p.d.t")
+    finally:
+        limited.stop()
+
+
+def test_a_session_without_a_byte_ends_after_minutes_and_one_with_bytes_after_a_day(tmp_path: Path) -> None:
+    now = [0.0]
+    files = Uploads(tmp_path / "uploads", StagedBytes(1000), clock=lambda: now[0])
+    empty, begun = (files.begin("p", b"{}", None, "a") for _ in range(2))
+    begun.upload.write(b"123")
+    now[0] = 601.0
+    assert files.expire() == 1
+    assert files.find("p", begun.id) is begun
+    with pytest.raises(Refused, match="expired"):
+        files.find("p", empty.id)
+    now[0] += 24 * 3600 + 1
+    assert files.expire() == 1
+
+
+def test_a_request_that_still_sends_keeps_its_session(tmp_path: Path) -> None:
+    now = [0.0]
+    files = Uploads(tmp_path / "uploads", StagedBytes(1000), clock=lambda: now[0])
+    session = files.begin("p", b"{}", None, "a")
+    now[0] = 500.0
+    session.touch()
+    now[0] = 1000.0
+    assert files.expire() == 0
+
+
+def test_an_upload_is_not_begun_by_a_page_that_only_reads(web: Http) -> None:
+    for method in ("GET", "PATCH"):
+        refused(web.send(method, f"{PATH}?uploadType=resumable"), 400)
 
 
 def test_a_refused_job_ends_its_upload(web: Http, table: str) -> None:
@@ -273,8 +316,10 @@ def test_the_disk_space_of_uploads_is_limited(tmp_path: Path) -> None:
         with_limit.create_table("p.d.t", SCHEMA["fields"])
         web = Http(with_limit)
         session = web.begin("p.d.t")
-        answer = web.put(session, b"x" * 5000, "bytes 0-4999/5000")
+        assert web.put(session, b"x" * 1000, "bytes 0-999/5000")[0] == 308
+        answer = web.put(session, b"x" * 4000, "bytes 1000-4999/5000")
         assert "the limit is 2,000" in refused(answer, 429, "rateLimitExceeded")
+        assert (web.files, web.staged_bytes) == ([], 0)  # at once
         body = multipart({"configuration": {"load": configuration("p.d.t")}}, b"x" * 5000)
         refused(send_multipart(web, body), 429, "rateLimitExceeded")
         web.send("DELETE", session)

@@ -174,6 +174,11 @@ _HTTP: Final = {
 }
 
 
+def code_of(error: BaseException) -> Code:
+    """The code that an error is answered with."""
+    return error.code if isinstance(error, Refused) else _meaning(error)[0]
+
+
 class TooLarge(Refused):
     """A request with a body above the server's limit."""
 

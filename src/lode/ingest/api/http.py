@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from starlette.requests import Request
 
+    from lode.ingest.api.audit import Audit
     from lode.ingest.api.readiness import Readiness
     from lode.ingest.api.rest.routines import Signatures
     from lode.ingest.core.engine import Engine
@@ -41,6 +42,7 @@ def application(
     signatures: Signatures | None = None,
     *,
     hosts: Sequence[str] | None,
+    audit: Audit,
 ) -> Starlette:
     """Return the application of the HTTP port.
 
@@ -52,6 +54,7 @@ def application(
         readiness: Whether the server accepts writes.
         signatures: Reads the signatures of routines; there are no routines if not given.
         hosts: The valid values of the ``Host`` header besides loopback; None for any.
+        audit: Records changes and refused tokens.
     """
 
     async def append(table: TableName, batch: pa.RecordBatch) -> None:
@@ -77,9 +80,12 @@ def application(
             Route("/readyz", ready),
             Route("/metrics", metrics),
             Route("/streams", streams),
-            *rest_routes(engine.catalog, append, jobs, uploads, signatures),
+            *rest_routes(engine.catalog, append, jobs, uploads, signatures, audit=audit),
             *console_routes(engine.store, engine=engine, readiness=readiness),
         ],
         exception_handlers={HTTPException: no_route},
-        middleware=[Middleware(HttpGuard, hosts=hosts), Middleware(TokenMiddleware, tokens=tokens)],
+        middleware=[
+            Middleware(HttpGuard, hosts=hosts),
+            Middleware(TokenMiddleware, tokens=tokens, audit=audit),
+        ],
     )

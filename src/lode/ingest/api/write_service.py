@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import lru_cache, partial
+from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
@@ -17,7 +18,8 @@ from google.cloud.bigquery_storage_v1 import types
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from lode.ingest.api.append_call import AcceptedAppend, AppendCall, is_light, request_weight
-from lode.ingest.api.errors import end_call, internal, parse_request, status_of, storage_error
+from lode.ingest.api.audit import Audit
+from lode.ingest.api.errors import code_of, end_call, internal, parse_request, status_of, storage_error
 from lode.ingest.core.decoders import Decoders
 from lode.ingest.core.limits import Window
 from lode.ingest.core.strategies import StreamType
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lode.ingest.core.engine import Engine
-    from lode.ingest.core.metrics import Metrics
     from lode.ingest.core.streams import Stream
     from lode.ingest.types.columns import TableSchema
 
@@ -41,6 +42,8 @@ _MAX_UNANSWERED_REQUESTS: Final = 256
 
 # Clients accept responses of 4 MB. Row errors that do not fit are omitted.
 _MAX_ROW_ERROR_BYTES: Final = 2 << 20
+# Of one call; with more, lines are written before its end.
+_MAX_AUDITED_STREAMS: Final = 100
 # More row errors are encoded on a thread.
 _MAX_INLINE_ROW_ERRORS: Final = 1_000
 
@@ -58,10 +61,23 @@ _FIELDS_ERROR: Final = int(types.RowError.RowErrorCode.FIELDS_ERROR)
 
 
 class WriteService:
-    """Serves ``BigQueryWrite`` on an engine."""
+    """Serves ``BigQueryWrite`` on an engine.
 
-    def __init__(self, engine: Engine) -> None:
+    Args:
+        engine: The tables and streams.
+        client_of: The name of the client of a call.
+        audit: Records changes.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        client_of: Callable[[Any], str] = lambda _context: "",
+        audit: Audit | None = None,
+    ) -> None:
         self._engine = engine
+        self._client_of = client_of
+        self._audit = audit or Audit()
         self._metrics = engine.metrics
         self._decoders = Decoders(engine.settings.unpacked_bytes)
         # Requests acquire the first before the second, never the other way round.
@@ -73,11 +89,11 @@ class WriteService:
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return the handlers for a ``grpc.aio`` server."""
-        of = partial(_unary, metrics=self._metrics)
+        of = self._unary
         methods = {
             "AppendRows": grpc.stream_stream_rpc_method_handler(self._append_rows),
             "CreateWriteStream": of(self._create, types.CreateWriteStreamRequest),
-            "GetWriteStream": of(self._get, types.GetWriteStreamRequest),
+            "GetWriteStream": of(self._get, types.GetWriteStreamRequest, changes=False),
             "FinalizeWriteStream": of(self._finalize, types.FinalizeWriteStreamRequest),
             "BatchCommitWriteStreams": of(self._batch_commit, types.BatchCommitWriteStreamsRequest),
             "FlushRows": of(self._flush, types.FlushRowsRequest),
@@ -95,12 +111,15 @@ class WriteService:
     async def _append_rows(self, _: Any, context: Any) -> None:
         answers = _Answers()
         reader = asyncio.create_task(self._read(context, answers))
+        stored = _Stored(self._audit, self._client_of(context))
         self._metrics.calls.inc()
+        last: Refused | None = None
         try:
-            last = await self._answer(context, answers)
+            last = await self._answer(context, answers, stored)
         finally:
             reader.cancel()
             self._metrics.calls.dec()
+            stored.end(last)
         if last is not None:
             self._metrics.refused("AppendRows", last.code)
             await end_call(context, _reworded(last))
@@ -157,7 +176,7 @@ class WriteService:
         answers.put(accepted)
         return None
 
-    async def _answer(self, context: Any, answers: _Answers) -> Refused | None:
+    async def _answer(self, context: Any, answers: _Answers, stored: _Stored) -> Refused | None:
         """Send the answers in the order of the requests; returns the refusal that ends the call."""
         while True:
             item = await answers.get()
@@ -171,6 +190,7 @@ class WriteService:
                         await asyncio.wrap_future(item.answer)
                     answer = _stored(item.name, item.answer.result())
                     self._metrics.appended(item.stream.type, item.rows, item.size)
+                    stored.add(item.name, item.rows)
                 except Refused as refusal:
                     if refusal.ends_call:
                         return refusal
@@ -198,18 +218,18 @@ class WriteService:
 
     # -- the other methods, on threads ---------------------------------------------------------------------
 
-    def _create(self, request: Any) -> Any:
+    def _create(self, request: Any, client: str) -> Any:
         table = parse_table(request.parent)
         if request.write_stream.type_ not in (1, 2, 3):
             raise invalid("The write_stream has no type: choose COMMITTED, PENDING or BUFFERED.")
         if request.write_stream.write_mode not in _WRITE_MODES:
             raise invalid(f"The write_mode {request.write_stream.write_mode} is not known: use INSERT.")
-        stream = self._engine.create_stream(table, StreamType(request.write_stream.type_))
+        stream = self._engine.create_stream(table, StreamType(request.write_stream.type_), client)
         described = _described(stream, str(stream.name))
         described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
         return described
 
-    def _get(self, request: Any) -> Any:
+    def _get(self, request: Any, _client: str) -> Any:
         if request.view not in _VIEWS:
             raise invalid(f"The view {request.view} is not known: use BASIC or FULL.")
         stream, definition = self._engine.open_stream(parse_stream(request.name))
@@ -220,11 +240,11 @@ class WriteService:
             described.table_schema.CopyFrom(to_wire(definition.schema))
         return described
 
-    def _finalize(self, request: Any) -> Any:
+    def _finalize(self, request: Any, _client: str) -> Any:
         rows = self._engine.finalize(parse_stream(request.name))
         return types.FinalizeWriteStreamResponse.pb()(row_count=rows)
 
-    def _flush(self, request: Any) -> Any:
+    def _flush(self, request: Any, _client: str) -> Any:
         name = parse_stream(request.write_stream)
         if not request.HasField("offset"):
             # Refuse the wrong type of stream first: that is the mistake the client has to fix.
@@ -234,7 +254,7 @@ class WriteService:
         offset = self._engine.flush(name, request.offset.value)
         return types.FlushRowsResponse.pb()(offset=offset)
 
-    def _batch_commit(self, request: Any) -> Any:
+    def _batch_commit(self, request: Any, _client: str) -> Any:
         names = [parse_stream(name) for name in request.write_streams]
         outcome = self._engine.batch_commit(parse_table(request.parent), names)
         response = types.BatchCommitWriteStreamsResponse.pb()()
@@ -242,6 +262,73 @@ class WriteService:
             response.commit_time.CopyFrom(_timestamp(outcome.at))
         response.stream_errors.extend(filter(None, map(storage_error, outcome.problems)))
         return response
+
+    def _unary(
+        self, method: Callable[[Any, str], Any], request_type: Any, *, changes: bool = True
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        """Make a handler that runs a method on a thread. A refusal becomes the status of the call."""
+        name = request_type.__name__.removesuffix("Request")
+
+        def work(data: bytes, client: str) -> bytes:
+            target, result = "", "OK"
+            try:
+                request = parse_request(request_type.pb(), data)
+                target = _target(request)
+                response: bytes = method(request, client).SerializeToString()
+                return response
+            except BaseException as error:
+                result = code_of(error).name
+                raise
+            finally:
+                if changes:
+                    self._audit.change(client, name, target, result)
+
+        async def answer(data: bytes, context: Any) -> bytes:
+            try:
+                return await asyncio.to_thread(work, data, self._client_of(context))
+            except Refused as refusal:
+                refused = refusal
+            except Exception as error:
+                logger.exception("%s failed", name)
+                refused = internal(error)
+            self._metrics.refused(name, refused.code)
+            await end_call(context, _reworded(refused))
+            raise AssertionError("end_call does not return")
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _target(request: Any) -> str:
+    """The table or the stream of a request."""
+    for field in ("parent", "name", "write_stream"):
+        found = getattr(request, field, "")
+        if found:
+            return str(found)
+    return ""
+
+
+class _Stored:
+    """The rows that one call has stored, for the audit log: a line for the first ones, and one for all."""
+
+    def __init__(self, audit: Audit, client: str) -> None:
+        self._audit = audit
+        self._client = client
+        self._rows: Counter[str] = Counter()
+
+    def add(self, stream: str, rows: int) -> None:
+        if stream not in self._rows:
+            if len(self._rows) >= _MAX_AUDITED_STREAMS:
+                self.end(None)
+            self._audit.change(self._client, "AppendRows", stream, "OK", rows=rows, begins=True)
+        self._rows[stream] += rows
+
+    def end(self, refusal: Refused | None) -> None:
+        result = "OK" if refusal is None else refusal.code.name
+        for stream, rows in self._rows.items():
+            self._audit.change(self._client, "AppendRows", stream, result, rows=rows)
+        if refusal is not None and not self._rows:
+            self._audit.change(self._client, "AppendRows", refusal.entity, result)
+        self._rows.clear()
 
 
 class _Answers:
@@ -276,31 +363,6 @@ def _stored(name: str, offset: int | None) -> bytes:
 
 def _updated(schema: TableSchema) -> bytes:
     return bytes(_Response(updated_schema=to_wire(schema)).SerializeToString())
-
-
-def _unary(
-    method: Callable[[Any], Any], request_type: Any, metrics: Metrics
-) -> grpc.RpcMethodHandler[Any, Any]:
-    """Make a handler that runs a method on a thread. A refusal becomes the status of the call."""
-    name = request_type.__name__.removesuffix("Request")
-
-    def work(data: bytes) -> bytes:
-        response: bytes = method(parse_request(request_type.pb(), data)).SerializeToString()
-        return response
-
-    async def answer(data: bytes, context: Any) -> bytes:
-        try:
-            return await asyncio.to_thread(work, data)
-        except Refused as refusal:
-            refused = refusal
-        except Exception as error:
-            logger.exception("%s failed", name)
-            refused = internal(error)
-        metrics.refused(name, refused.code)
-        await end_call(context, _reworded(refused))
-        raise AssertionError("end_call does not return")
-
-    return grpc.unary_unary_rpc_method_handler(answer)
 
 
 def _described(stream: Stream, name: str) -> Any:

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 import uuid
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -63,7 +64,7 @@ class Engine:
         self.settings = settings
         self.metrics = Metrics()
         self.catalog = Catalog(store, location=settings.location, confirm=self._confirm)
-        self.staged = StagedBytes(settings.staged_bytes)
+        self.staged = StagedBytes(settings.staged_bytes, settings.client_staged_bytes)
         # Where rows of queries are kept that are too many for memory.
         self.results = state / "results"
         self.quarantine = Quarantine()
@@ -71,8 +72,8 @@ class Engine:
         self._lock = threading.Lock()
         self._writers: dict[tuple[TableName, int], TableWriter] = {}
         self._streams: dict[str, Stream] = {}
-        # Streams that count against the limit and are not in ``_streams`` yet.
-        self._creating = 0
+        # The clients of streams that count against the limit and are not in ``_streams`` yet.
+        self._creating: Counter[str] = Counter()
         self._defaults: dict[TableName, Stream] = {}
         self._state = StateDir(state)
         try:
@@ -88,22 +89,22 @@ class Engine:
 
     # -- streams -------------------------------------------------------------------------------
 
-    def create_stream(self, table: TableName, kind: StreamType) -> Stream:
-        """Create a stream, which survives restarts."""
+    def create_stream(self, table: TableName, kind: StreamType, client: str = "") -> Stream:
+        """Create a stream, which survives restarts. It counts for its client until it is done."""
         writer = self.writer(self.catalog.table(table).check_writable())
-        self._reserve_stream()
+        self._reserve_stream(client)
         try:
-            stream = self._create_stream(writer, kind)
+            stream = self._create_stream(writer, kind, client)
         except BaseException:
             with self._lock:
-                self._creating -= 1
+                self._creating -= Counter({client: 1})
             raise
         with self._lock:
-            self._creating -= 1
+            self._creating -= Counter({client: 1})
             self._streams[stream.id] = stream
         return stream
 
-    def _create_stream(self, writer: TableWriter, kind: StreamType) -> Stream:
+    def _create_stream(self, writer: TableWriter, kind: StreamType, client: str) -> Stream:
         if select_strategy(kind).stages:
             writer.make_ready()
         name = StreamName(writer.name, f"s-{uuid.uuid4().hex}")
@@ -114,9 +115,10 @@ class Engine:
             "created": created.isoformat(),
             "generation": writer.generation,
             "dataset": writer.dataset_id,
+            "client": client,
         }
         log = self._state.create_log(name.stream, facts)
-        stream = Stream(name, kind, created, writer, log, self._pool, self.staged)
+        stream = Stream(name, kind, created, writer, log, self._pool, self.staged.of(client), client)
         stream.count_staged()
         writer.progress.follow(stream.id)
         return stream
@@ -185,10 +187,11 @@ class Engine:
                 stream.last_used = time.monotonic()
             return 0
         dropped = self._drop_orphans()
-        limit = time.monotonic() - self.settings.stream_ttl
+        now = time.monotonic()
         by_use = sorted(self.streams(), key=lambda stream: stream.last_used)
-        expired = [stream for stream in by_use if stream.last_used < limit]
-        done = [stream for stream in by_use[len(expired) :] if stream.is_done]
+        expired = [stream for stream in by_use if stream.last_used < now - self._time_to_live(stream)]
+        removed = {stream.id for stream in expired}
+        done = [stream for stream in by_use if stream.is_done and stream.id not in removed]
         expired += done[: max(0, len(done) - self.settings.streams)]
         for stream in expired:
             with self._lock:
@@ -198,6 +201,10 @@ class Engine:
         for stream in self.streams():
             stream.compact()
         return dropped + len(expired)
+
+    def _time_to_live(self, stream: Stream) -> float:
+        ttl = self.settings.stream_ttl
+        return ttl if stream.position.accepted else min(ttl, self.settings.empty_stream_ttl)
 
     def writers(self) -> list[TableWriter]:
         """The writers of the tables that were written or opened."""
@@ -246,22 +253,36 @@ class Engine:
 
     # -- internals -----------------------------------------------------------------------------
 
-    def _reserve_stream(self) -> None:
+    def _reserve_stream(self, client: str) -> None:
         """Count a stream before it is created, or refuse it."""
-        limit = self.settings.streams
-        if len(self._streams) + self._creating >= limit:
+        if self._refusal(client) is not None:
             self._drop_orphans()
         with self._lock:
-            taken = len(self._streams) + self._creating
-            if taken >= limit:
-                taken -= sum(stream.is_done for stream in self._streams.values())
-            if taken >= limit:
-                raise Refused(
-                    Code.RESOURCE_EXHAUSTED,
-                    f"{taken} write streams are open, the limit is {limit}: "
-                    "finalize and commit some, or raise the limit.",
-                )
-            self._creating += 1
+            refusal = self._refusal(client)
+            if refusal is not None:
+                raise refusal
+            self._creating[client] += 1
+
+    def _refusal(self, client: str) -> Refused | None:
+        """Why a client may not have another stream; None if it may."""
+        limit, share = self.settings.streams, self.settings.client_streams
+        taken = len(self._streams) + self._creating.total()
+        if taken < min(limit, share):
+            return None  # without a look at each
+        open_streams = [stream for stream in list(self._streams.values()) if not stream.is_done]
+        own = sum(stream.client == client for stream in open_streams) + self._creating[client]
+        taken = len(open_streams) + self._creating.total()
+        if own >= share:
+            taken, limit, whose = own, share, " of this client"
+        else:
+            whose = ""
+        if taken < limit:
+            return None
+        return Refused(
+            Code.RESOURCE_EXHAUSTED,
+            f"{taken} write streams{whose} are open, the limit is {limit}: "
+            "finalize and commit some, or raise the limit.",
+        )
 
     def _drop_orphans(self) -> int:
         """Remove the streams of deleted tables; returns how many."""
@@ -316,7 +337,7 @@ class Engine:
                 writer,
                 None,
                 self._pool,
-                self.staged,
+                self.staged.of(""),
             )
             self._defaults[table] = found
         return found
@@ -365,7 +386,10 @@ class Engine:
             self._writers[key] = self._new_writer(definition)
         created = datetime.fromisoformat(facts["created"])
         kind = StreamType[facts["type"]]
-        return Stream(name, kind, created, self._writers[key], log, self._pool, self.staged)
+        client = str(facts.get("client", ""))  # logs of earlier versions have none
+        return Stream(
+            name, kind, created, self._writers[key], log, self._pool, self.staged.of(client), client
+        )
 
     def _remove(self, stream: Stream) -> None:
         stream.remove()

@@ -10,10 +10,17 @@ from lode.ingest.status import Code, Refused, invalid
 
 
 class StagedBytes:
-    """Counts the bytes in the logs of all PENDING and BUFFERED streams, and in uploads for jobs."""
+    """Counts the bytes in the logs of all PENDING and BUFFERED streams, and in uploads for jobs.
 
-    def __init__(self, max_bytes: int) -> None:
+    Args:
+        max_bytes: The limit for all clients together.
+        client_bytes: The limit for one client; that of all if not given.
+    """
+
+    def __init__(self, max_bytes: int, client_bytes: int | None = None) -> None:
         self._max_bytes = max_bytes
+        self._client_bytes = max_bytes if client_bytes is None else min(client_bytes, max_bytes)
+        self._of_clients: dict[str, int] = {}
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -21,34 +28,70 @@ class StagedBytes:
     def bytes(self) -> int:
         return self._bytes
 
-    def add(self, size: int) -> None:
-        with self._lock:
-            self._bytes += size
+    def of(self, client: str) -> ClientStaged:
+        """What streams and uploads of one client count their bytes with."""
+        return ClientStaged(self, client)
 
-    def reserve(self, size: int) -> None:
+    def add(self, size: int, client: str = "") -> None:
+        with self._lock:
+            self._add(size, client)
+
+    def reserve(self, size: int, client: str = "") -> None:
         """Count rows before they are written, or refuse them: rows in flight need space too."""
         with self._lock:
-            held = self._bytes
-            if held + size <= self._max_bytes:
-                self._bytes += size
+            refusal = self._refusal(size, client)
+            if refusal is None:
+                self._add(size, client)
                 return
-        raise self._full(held, size)
+        raise refusal
 
-    def check(self, size: int) -> None:
+    def check(self, size: int, client: str = "") -> None:
         """Refuse as many bytes as cannot be reserved now, or ever."""
-        if size > self._max_bytes:
+        if size > self._client_bytes:
             raise invalid(
-                f"The file has {size:,} bytes, the limit is {self._max_bytes:,}: send a smaller one."
+                f"The file has {size:,} bytes, the limit is {self._client_bytes:,}: send a smaller one."
             )
-        if self._bytes + size > self._max_bytes:
-            raise self._full(self._bytes, size)
+        with self._lock:
+            refusal = self._refusal(size, client)
+        if refusal is not None:
+            raise refusal
 
-    def _full(self, held: int, size: int) -> Refused:
+    def _add(self, size: int, client: str) -> None:
+        self._bytes += size
+        own = self._of_clients.get(client, 0) + size
+        if own:
+            self._of_clients[client] = own
+        else:
+            self._of_clients.pop(client, None)
+
+    def _refusal(self, size: int, client: str) -> Refused | None:
+        own = self._of_clients.get(client, 0)
+        if own + size > self._client_bytes:
+            held, whose, limit = own, " of this client", self._client_bytes
+        elif self._bytes + size > self._max_bytes:
+            held, whose, limit = self._bytes, "", self._max_bytes
+        else:
+            return None
         return Refused(
             Code.RESOURCE_EXHAUSTED,
-            f"{held:,} bytes are staged in PENDING and BUFFERED streams and in uploads, and this request has "
-            f"{size:,}, the limit is {self._max_bytes:,}: commit or flush some of them, then try again.",
+            f"{held:,} bytes are staged in PENDING and BUFFERED streams and in uploads{whose}, and this "
+            f"request has {size:,}, the limit is {limit:,}: commit or flush some of them, then try again.",
         )
+
+
+class ClientStaged:
+    """The staged bytes of one client, which count in the sum of all."""
+
+    def __init__(self, staged: StagedBytes, client: str) -> None:
+        self._staged = staged
+        self._client = client
+
+    def add(self, size: int) -> None:
+        self._staged.add(size, self._client)
+
+    def reserve(self, size: int) -> None:
+        """Count bytes before they are written, or refuse them."""
+        self._staged.reserve(size, self._client)
 
 
 class Window:

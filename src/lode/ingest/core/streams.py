@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lode.ingest.core.limits import StagedBytes
+    from lode.ingest.core.limits import ClientStaged
     from lode.ingest.core.table_writer import TableWriter
     from lode.ingest.log.stream_log import StreamLog
     from lode.ingest.names import StreamName
@@ -49,7 +49,8 @@ class Stream:
         writer: The writer of its table, which commits the rows of streams that stage none.
         log: Keeps its rows and state over a restart; None for the default stream, which has no state.
         pool: The threads that write to the log.
-        staged: The staged bytes of all streams together.
+        staged: The staged bytes of its client.
+        client: Who created it.
     """
 
     def __init__(
@@ -60,7 +61,8 @@ class Stream:
         writer: TableWriter,
         log: StreamLog | None,
         pool: Executor,
-        staged: StagedBytes,
+        staged: ClientStaged,
+        client: str = "",
     ) -> None:
         self.name = name
         self.id = name.stream
@@ -71,6 +73,7 @@ class Stream:
         self.strategy = select_strategy(kind)
         self.committed_at: datetime | None = None
         self.last_used = time.monotonic()
+        self.client = client
         self._staged = staged
         self._counted = 0
         self._counting = threading.Lock()

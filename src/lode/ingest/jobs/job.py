@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
@@ -13,6 +15,7 @@ from lode.ingest.status import REASONS, Code, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 State: TypeAlias = Literal["PENDING", "RUNNING", "DONE"]
 
@@ -21,6 +24,21 @@ VIEW: Final = object()
 # A message may repeat input.
 _MAX_MESSAGE_CHARS: Final = 2000
 _MAX_ERRORS: Final = 100
+
+
+# What is read from the disk again for a finished job with a large record, and what stays.
+_SHELVED: Final = ("configuration", "statistics", "errors")
+_MAX_KEPT_STATISTICS: Final = 4 << 10
+_KEPT: Final = ("created_ms", "started_ms", "ended_ms", "failed", "client")
+
+
+@dataclass(slots=True)
+class _Facts:
+    """The parts of a job that may be large."""
+
+    configuration: dict[str, Any]
+    statistics: dict[str, Any] = field(default_factory=dict)
+    errors: list[dict[str, str]] = field(default_factory=list)
 
 
 class JobType(Protocol):
@@ -58,16 +76,18 @@ class Job:
         self.project = project
         self.id = id
         self.location = location
-        self.configuration = configuration
         self.kind = kind
+        # Who sent it; see ``lode.ingest.api.client``.
+        self.client = ""
+        # The bytes of its request; of a finished job, those of its record.
+        self.size = 0
         self.state: State = "PENDING"
         self.created_ms = _now_ms()
         self.started_ms = 0
         self.ended_ms = 0
-        # Merged into the statistics of the resource, such as {"load": {"outputRows": "3"}}.
-        self.statistics: dict[str, Any] = {}
-        # The errors in the form of REST. The first is the reason of a failure, if the job failed.
-        self.errors: list[dict[str, str]] = []
+        self._facts = _Facts(configuration)
+        # The file that has the facts of a finished job, if they are large.
+        self._shelf: Path | None = None
         self.failed = False
         # What the request brought along for the work, such as an uploaded file. Dropped when it is done.
         self.payload: Any = None
@@ -79,6 +99,25 @@ class Job:
         self._cancelled = threading.Event()
 
     @property
+    def configuration(self) -> dict[str, Any]:
+        """As the client sent it, completed by its type."""
+        return self._read().configuration
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """Merged into the statistics of the resource, such as ``{"load": {"outputRows": "3"}}``."""
+        return self._facts.statistics or self._read().statistics
+
+    @statistics.setter
+    def statistics(self, found: dict[str, Any]) -> None:
+        self._facts.statistics = found
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        """The errors in the form of REST. The first is the reason of a failure, if the job failed."""
+        return self._read().errors
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The configuration of its type."""
         found: dict[str, Any] = self.configuration[self.kind]
@@ -87,7 +126,7 @@ class Job:
     @property
     def is_dry(self) -> bool:
         """Whether it only checks a query. It is not kept, so answers do not have its id."""
-        return bool(self.configuration.get("dryRun"))
+        return self._shelf is None and bool(self.configuration.get("dryRun"))
 
     @property
     def reference(self) -> dict[str, str]:
@@ -143,7 +182,13 @@ class Job:
         self.started_ms = self.started_ms or self.ended_ms
         self.payload = None
         if refusal is not None:
-            self.refusal = refusal
+            # Not the exception itself: its traceback would keep what the job worked on.
+            self.refusal = Refused(
+                refusal.code,
+                _bounded(refusal.message),
+                reason=refusal.reason,
+                location=refusal.location,
+            )
             self.failed = True
             self.add_errors([error_of(refusal)], first=True)
 
@@ -155,10 +200,12 @@ class Job:
     def add_errors(self, errors: Sequence[dict[str, str]], *, first: bool = False) -> None:
         """Add errors, up to a limit. Those of skipped rows do not make the job fail."""
         found = [*errors, *self.errors] if first else [*self.errors, *errors]
-        self.errors = found[:_MAX_ERRORS]
+        self._facts.errors = found[:_MAX_ERRORS]
 
     def resource(self, root: str) -> dict[str, Any]:
         """The job as REST v2 writes it; ``root`` is the base of its link."""
+        if self._shelf is not None:
+            return self.loaded().resource(root)
         return {
             "kind": "bigquery#job",
             "etag": self.etag,
@@ -178,8 +225,9 @@ class Job:
         wanted = ("kind", "id", "jobReference", "statistics", "status", "user_email")
         item = {key: resource[key] for key in (*wanted, *(["configuration"] if full else []))}
         item["state"] = self.state
-        if self.failed:
-            item["errorResult"] = self.errors[0]
+        error = resource["status"].get("errorResult")
+        if error is not None:
+            item["errorResult"] = error
         return item
 
     @property
@@ -222,15 +270,44 @@ class Job:
             "statistics",
             "errors",
             "failed",
+            "client",
         )
         return {name: getattr(self, name) for name in names}
+
+    def shelve(self, file: Path) -> None:
+        """Keep only the place of its record. What it is asked for is read from there."""
+        self._shelf = file
+        statistics = self._facts.statistics
+        # Clients ask for the statistics again with every page of rows.
+        small = len(json.dumps(statistics, default=str)) <= _MAX_KEPT_STATISTICS
+        self._facts = _Facts({}, statistics if small else {})
+
+    def loaded(self) -> Job:
+        """The job with all facts in memory; of a finished job that is a copy."""
+        if self._shelf is None:
+            return self
+        record = {name: getattr(self, name) for name in ("project", "id", "location", "kind", *_KEPT)}
+        facts = self._read()
+        return Job.restored({**record, **{name: getattr(facts, name) for name in _SHELVED}})
+
+    def _read(self) -> _Facts:
+        shelf = self._shelf
+        if shelf is None:
+            return self._facts
+        try:
+            record = json.loads(shelf.read_bytes())
+            return _Facts(*(record[name] for name in _SHELVED))
+        except (OSError, ValueError, KeyError, TypeError):
+            return _Facts({self.kind: {}})  # it was forgotten meanwhile
 
     @staticmethod
     def restored(record: dict[str, Any]) -> Job:
         """A finished job of an earlier process."""
         made = Job(*(record[name] for name in ("project", "id", "location", "configuration", "kind")))
-        for name in ("created_ms", "started_ms", "ended_ms", "statistics", "errors", "failed"):
+        for name in ("created_ms", "started_ms", "ended_ms", "failed"):
             setattr(made, name, record[name])
+        made.client = record.get("client", "")
+        made._facts = _Facts(*(record[name] for name in _SHELVED))
         made.finish()
         return made
 
@@ -241,9 +318,12 @@ def error_of(refusal: Refused) -> dict[str, str]:
     if refusal.location:
         error["location"] = refusal.location
     # A message may repeat input that UTF-8 cannot encode.
-    text = refusal.message.encode(errors="replace").decode()
-    error["message"] = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
+    error["message"] = _bounded(refusal.message.encode(errors="replace").decode())
     return error
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
 
 
 def _now_ms() -> int:

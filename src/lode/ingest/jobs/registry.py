@@ -7,6 +7,7 @@ import logging
 import re
 import threading
 import uuid
+from collections import Counter
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from lode.errors import LodeError, StoreError
 from lode.format.ids import shortened
 from lode.ingest.jobs.job import Job, JobType
 from lode.ingest.jobs.queue import WorkQueue
+from lode.ingest.jobs.shape import check_shape
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
@@ -22,8 +24,14 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-# Finished jobs that are kept, in memory and in the state directory.
+# The requests of jobs that run or wait, which are in memory: of all, and of one client.
+MAX_WAITING_BYTES: Final = 256 << 20
+MAX_CLIENT_WAITING_BYTES: Final = 64 << 20
+# Finished jobs that are kept: their number, and the bytes of their records.
 MAX_FINISHED: Final = 1000
+MAX_FINISHED_BYTES: Final = 1 << 30
+# Records of finished jobs up to this size stay in memory. Larger ones are read from the state directory.
+MAX_KEPT_RECORD_BYTES: Final = 8 << 10
 # Dry runs that are computed at the same time, and how long a caller waits for one.
 CHECKS: Final = 2
 CHECK_SECONDS: Final = 60.0
@@ -39,11 +47,20 @@ class Jobs:
 
     Args:
         location: The location of jobs that are started without one.
-        directory: Where finished jobs are stored, so that they are known after a restart. None stores none.
+        directory: Where finished jobs are stored, so that they are known after a restart, and those with a
+            large record take no memory. None stores none.
+        finished: Called with every job that is done.
         queue: Where they wait; one of their own if not given.
     """
 
-    def __init__(self, location: str, directory: Path | None = None, queue: WorkQueue | None = None) -> None:
+    def __init__(
+        self,
+        location: str,
+        directory: Path | None = None,
+        finished: Callable[[Job], None] = lambda _job: None,
+        queue: WorkQueue | None = None,
+    ) -> None:
+        self._finished = finished
         self._location = location
         self._directory = directory
         self._types: dict[str, JobType] = {}
@@ -77,6 +94,7 @@ class Jobs:
         location: str | None = None,
         payload: Any = None,
         client: str = "",
+        size: int = 0,
     ) -> Job:
         """Start a job, or refuse it. A dry run is a job that is not kept.
 
@@ -87,8 +105,10 @@ class Jobs:
             location: Its location; that of the server if not given.
             payload: What the request brought along, for ``JobType.run``.
             client: Who asks for it: the work of each client has a share of the server.
+            size: The bytes of the request.
         """
         kind = _kind(configuration)
+        check_shape(configuration)
         job_type = self._types.get(kind)
         if job_type is None:
             raise Refused(Code.UNIMPLEMENTED, _NO_TYPE[kind])
@@ -100,12 +120,14 @@ class Jobs:
             kind,
         )
         job.payload = payload
+        job.client, job.size = client, size
         self._check_new(job)
         job_type.check(job)
         if configuration.get("dryRun"):
             if kind != "query":
                 raise invalid(f"A dry run of a {kind} job is not supported: leave dryRun out.")
             with self._lock:
+                self._check_bytes(job)
                 self._checks.add(job)
             try:
                 self.queue.submit("check", client, lambda: self._run_check(job, job_type))
@@ -115,6 +137,7 @@ class Jobs:
             return job
         with self._lock:
             self._check_new(job)
+            self._check_bytes(job)
             self._jobs[_key(job.project, job.id)] = job
             try:
                 # It begins only after it is known here.
@@ -188,6 +211,18 @@ class Jobs:
         if _key(job.project, job.id) in self._jobs:
             raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Job {job.full_id}")
 
+    def _check_bytes(self, job: Job) -> None:
+        known = [*self._futures, *self._checks]
+        waiting = sum(each.size for each in known)
+        own = sum(each.size for each in known if each.client == job.client)
+        if waiting + job.size > MAX_WAITING_BYTES or own + job.size > MAX_CLIENT_WAITING_BYTES:
+            raise Refused(
+                Code.RESOURCE_EXHAUSTED,
+                f"Jobs with requests of {waiting:,} bytes are running or waiting, {own:,} of them of this "
+                f"client; the limits are {MAX_WAITING_BYTES:,} and {MAX_CLIENT_WAITING_BYTES:,}: wait for "
+                "some of them, then try again.",
+            )
+
     def _run(self, job: Job, job_type: JobType) -> None:
         with self._lock:
             pass  # ``insert`` has stored its future
@@ -225,14 +260,26 @@ class Jobs:
         if hasattr(payload, "close"):
             payload.close()
         stopped = self._closing and refusal is not None and refusal.code is Code.CANCELLED
-        if self._types[job.kind].durable and not stopped:
-            self._store(job)
+        self._finished(job)
+        self._store(job, durable=self._types[job.kind].durable and not stopped)
         job.finish()
         with self._lock:
             self._futures.pop(job, None)
-            done = [kept for kept in self._jobs.values() if kept.state == "DONE"]
-            for old in done[: max(0, len(done) - MAX_FINISHED)]:
-                self._forget(old)
+            self._drop_old()
+
+    def _drop_old(self) -> None:
+        """Forget finished jobs above the limits: the oldest of the client that has the most."""
+        done = [kept for kept in self._jobs.values() if kept.state == "DONE"]
+        size = sum(job.size for job in done)
+        while len(done) > MAX_FINISHED or size > MAX_FINISHED_BYTES:
+            by_client: Counter[str] = Counter()
+            for job in done:
+                by_client[job.client] += 1 if len(done) > MAX_FINISHED else job.size
+            most = by_client.most_common(1)[0][0]
+            old = next(job for job in done if job.client == most)
+            done.remove(old)
+            size -= old.size
+            self._forget(old)
 
     def _forget(self, job: Job) -> None:
         self._jobs.pop(_key(job.project, job.id), None)
@@ -240,26 +287,39 @@ class Jobs:
             with suppress(OSError):
                 self._path(self._directory, job).unlink(missing_ok=True)
 
-    def _store(self, job: Job) -> None:
-        if self._directory is None:
-            return
-        path = self._path(self._directory, job)
+    def _store(self, job: Job, *, durable: bool) -> None:
+        """Write the record of a job, if a later process is to know it or if it is large."""
         try:
+            text = json.dumps({**job.record(), "durable": durable}, default=str).encode()
+            job.size = len(text)
+            large = len(text) > MAX_KEPT_RECORD_BYTES
+            if self._directory is None or not (durable or large):
+                return
+            path = self._path(self._directory, job)
             new = path.with_suffix(".new")
-            new.write_text(json.dumps(job.record(), default=str), "utf-8")
+            new.write_bytes(text)
             new.replace(path)
-        except OSError as error:
+        except (OSError, ValueError, RecursionError) as error:
             # After a restart the job is unknown. Its commit has a key, so it cannot be repeated.
             logger.warning("job %s cannot be stored: %s", job.full_id, error)
+            return
+        if large:
+            job.shelve(path)
 
     def _restore(self, directory: Path) -> None:
         found: list[Job] = []
         for path in directory.iterdir():
             try:
-                if path.suffix != ".json":
-                    raise ValueError("not a job")
-                found.append(Job.restored(json.loads(path.read_text("utf-8"))))
-            except (OSError, ValueError, KeyError, TypeError):
+                text = path.read_bytes()
+                record = json.loads(text)
+                if path.suffix != ".json" or not record.get("durable", True):
+                    raise ValueError("not a job of this process")
+                job = Job.restored(record)
+                job.size = len(text)
+                if job.size > MAX_KEPT_RECORD_BYTES:
+                    job.shelve(path)
+                found.append(job)
+            except (OSError, ValueError, KeyError, TypeError, AttributeError):
                 path.unlink(missing_ok=True)  # incomplete: its commit has a key, so it cannot be repeated
         for job in sorted(found, key=lambda job: job.created_ms):
             self._jobs[_key(job.project, job.id)] = job

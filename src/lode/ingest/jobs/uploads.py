@@ -10,24 +10,30 @@ import shutil
 import threading
 import time
 import uuid
+from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lode.ingest.core.limits import StagedBytes
+    from lode.ingest.core.limits import ClientStaged, StagedBytes
 
-MAX_SESSIONS: Final = 1000
-# Sessions that are not used for this long are removed. The service keeps them for a week.
+MAX_UPLOADS: Final = 1000
+MAX_CLIENT_UPLOADS: Final = 100
+# Sessions that are not used for this long are removed, those without a byte sooner. The service keeps them
+# for a week.
 SESSION_SECONDS: Final = 24 * 3600
+EMPTY_SESSION_SECONDS: Final = 600
 
 
 class Upload:
     """A file that is being uploaded. ``write`` and ``close`` are called by one thread at a time."""
 
-    def __init__(self, path: Path, staged: StagedBytes) -> None:
+    def __init__(self, path: Path, staged: ClientStaged) -> None:
         self.path = path
         self.size = 0
         self._staged = staged
@@ -76,9 +82,20 @@ class Session:
         body: The request that began the upload. It is on the disk too: there may be many sessions.
         total: The number of bytes of the file, if the client knows.
         upload: The file.
+        client: Who began it.
+        clock: Seconds of a monotonic clock.
     """
 
-    def __init__(self, project: str, body: Upload, total: int | None, upload: Upload) -> None:
+    def __init__(
+        self,
+        project: str,
+        body: Upload,
+        total: int | None,
+        upload: Upload,
+        client: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.id = uuid.uuid4().hex
         self.project = project
         self.body = body
@@ -86,45 +103,69 @@ class Session:
         self.upload = upload
         # The job that was started, for a client that has lost the answer.
         self.job_id: str | None = None
+        self.client = client
         self.busy = False
-        self.used = time.monotonic()
+        self._clock = clock
+        self.used = clock()
+
+    def touch(self) -> None:
+        """Remember that it was used now."""
+        self.used = self._clock()
 
 
 class Uploads:
-    """The uploads of a server.
+    """The uploads of a server: sessions, and files that arrive in one request.
 
     Args:
         directory: Where files are stored. What an earlier process left there is removed.
         staged: Counts their bytes.
+        most: The number of uploads that may be open.
+        of_client: The number of uploads that one client may have open.
+        clock: Seconds of a monotonic clock.
     """
 
-    def __init__(self, directory: Path, staged: StagedBytes) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        staged: StagedBytes,
+        *,
+        most: int = MAX_UPLOADS,
+        of_client: int = MAX_CLIENT_UPLOADS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._directory = directory
         self._staged = staged
+        self._most, self._of_client = most, of_client
+        self._clock = clock
         self._sessions: dict[str, Session] = {}
+        self._receiving: Counter[str] = Counter()  # requests with a file, by client
         self._lock = threading.Lock()
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, exist_ok=True)
 
-    def create(self) -> Upload:
-        """Begin a file."""
-        return Upload(self._directory / uuid.uuid4().hex, self._staged)
+    @contextmanager
+    def receiving(self, client: str) -> Iterator[Upload]:
+        """A file that arrives in one request, and counts as an upload until the end of the request."""
+        self.expire()
+        with self._lock:
+            self._check_room(client)
+            self._receiving[client] += 1
+        try:
+            yield self._create(client)
+        finally:
+            with self._lock:
+                self._receiving -= Counter({client: 1})
 
-    def begin(self, project: str, body: bytes, total: int | None) -> Session:
+    def begin(self, project: str, body: bytes, total: int | None, client: str = "") -> Session:
         """Begin a resumable upload, or refuse it: there are too many, or it is too large."""
         self.expire()
         if total is not None:
-            self._staged.check(total)
+            self._staged.check(total, client)
         with self._lock:
-            if len(self._sessions) >= MAX_SESSIONS:
-                self._drop_done()
-            if len(self._sessions) >= MAX_SESSIONS:
-                raise Refused(
-                    Code.RESOURCE_EXHAUSTED,
-                    f"{len(self._sessions)} uploads are open, the limit is {MAX_SESSIONS}: finish some of "
-                    "them, or cancel them with DELETE, then try again.",
-                )
-            session = Session(project, self.create(), total, self.create())
+            self._check_room(client)
+            session = Session(
+                project, self._create(client), total, self._create(client), client, clock=self._clock
+            )
             self._sessions[session.id] = session
         try:
             session.body.write(body)
@@ -132,6 +173,30 @@ class Uploads:
             self.cancel(session)
             raise
         return session
+
+    def _create(self, client: str) -> Upload:
+        return Upload(self._directory / uuid.uuid4().hex, self._staged.of(client))
+
+    def _check_room(self, client: str) -> None:
+        """Refuse another upload of a client, or of all. Sessions that are done make room."""
+        if self._count(client) >= self._of_client or self._count() >= self._most:
+            self._drop_done()
+        for whose, taken, limit in (
+            (" of this client", self._count(client), self._of_client),
+            ("", self._count(), self._most),
+        ):
+            if taken >= limit:
+                raise Refused(
+                    Code.RESOURCE_EXHAUSTED,
+                    f"{taken} uploads{whose} are open, the limit is {limit}: finish some of them, or cancel "
+                    "them with DELETE, then try again.",
+                )
+
+    def _count(self, client: str | None = None) -> int:
+        if client is None:
+            return len(self._sessions) + self._receiving.total()
+        own = sum(session.client == client for session in self._sessions.values())
+        return own + self._receiving[client]
 
     def find(self, project: str, id: str) -> Session:
         """The session of this id, or a refusal."""
@@ -141,7 +206,7 @@ class Uploads:
                 Code.NOT_FOUND,
                 "Not found: the upload is unknown, expired or from before a restart: begin again.",
             )
-        found.used = time.monotonic()
+        found.touch()
         return found
 
     def cancel(self, session: Session) -> None:
@@ -154,8 +219,10 @@ class Uploads:
 
     def expire(self) -> int:
         """Remove sessions that were not used for long; returns how many."""
-        limit = time.monotonic() - SESSION_SECONDS
-        old = [session for session in list(self._sessions.values()) if session.used < limit]
+        now = self._clock()
+        with self._lock:
+            sessions = list(self._sessions.values())
+        old = [session for session in sessions if session.used < now - _time_to_live(session)]
         for session in old:
             self.cancel(session)
         return len(old)
@@ -168,3 +235,7 @@ class Uploads:
         for session in [each for each in self._sessions.values() if each.job_id is not None]:
             del self._sessions[session.id]
             session.body.close()
+
+
+def _time_to_live(session: Session) -> float:
+    return SESSION_SECONDS if session.upload.size else EMPTY_SESSION_SECONDS

@@ -91,6 +91,7 @@ class ReadService:
         store: The store of their rows.
         conditions: Computes what filters do not have; this process does if not given.
         queue: Where reads with such conditions wait; one of its own if not given.
+        client_of: The name of the client of a call.
     """
 
     def __init__(
@@ -99,9 +100,11 @@ class ReadService:
         store: Store,
         conditions: Conditions | None = None,
         queue: WorkQueue | None = None,
+        client_of: Callable[[Any], str] = lambda _context: "",
     ) -> None:
         self._catalog = catalog
         self._conditions = conditions
+        self._client_of = client_of
         self._queue = WorkQueue() if queue is None else queue
         self._queue.add_kind("condition", CONDITIONS)
         self._store = store
@@ -176,7 +179,7 @@ class ReadService:
 
     def _in_turn(self, context: Any, run: Callable[[], Any]) -> Future[Any]:
         """Run what computes SQL when it is the turn of its client: others may not wait for it."""
-        return self._queue.submit("condition", context.peer().rpartition(":")[0], run)
+        return self._queue.submit("condition", self._client_of(context), run)
 
     def _close(self, responses: Generator[bytes, None, None]) -> None:
         try:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import zlib
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
-import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from lode.format.ids import shortened
+from lode.ingest.api.client import client_of_scope
 from lode.ingest.api.errors import TooLarge
+from lode.ingest.api.rest.body import INLINE_BYTES, Held, parse_body
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.jobs.tables import TableRef, parse_reference
 from lode.ingest.names import TableName, check_project, parse_table
 from lode.ingest.status import Code, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from starlette.datastructures import QueryParams
     from starlette.requests import Request
@@ -39,8 +38,6 @@ PARTITIONS_SUMMARY: Final = "$__PARTITIONS_SUMMARY__"
 MAX_QUERY_BYTES: Final = 32 << 10
 MAX_FIELDS_CHARS: Final = 8_192
 MAX_FIELDS_DEPTH: Final = 20
-# Larger bodies are parsed on a thread, so that they do not delay other calls.
-_MAX_INLINE_BYTES: Final = 16 << 10
 _FIELDS_TOKEN: Final = re.compile(r"[A-Za-z0-9_$.*-]+|[,()/]")
 _JSON_TYPE: Final = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 
@@ -55,6 +52,10 @@ class RestCall:
     etag: str | None
     root: str
     fields: Mask
+    # Who sent it; see ``lode.ingest.api.client``.
+    client: str = ""
+    # The bytes of the body.
+    size: int = 0
 
     @property
     def project(self) -> str:
@@ -158,8 +159,14 @@ def etag_of(records: Iterable[Any]) -> str:
     return hashlib.sha256(" ".join(record.etag for record in records).encode()).hexdigest()[:16]
 
 
-async def read_body(request: Request, *, limit: int) -> bytes:
-    """Receive the body of a request and decompress it; refuse more than ``limit`` bytes."""
+async def read_body(request: Request, *, limit: int, held: Held | None = None) -> bytes:
+    """Receive the body of a request and decompress it; refuse more than ``limit`` bytes.
+
+    Args:
+        request: The request.
+        limit: The most bytes, before and after decompression.
+        held: Counts the bytes, or refuses them.
+    """
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "gzip", ""):
         raise invalid(
@@ -170,11 +177,20 @@ async def read_body(request: Request, *, limit: int) -> bytes:
         received += chunk
         if len(received) > limit:
             raise _too_large(limit)
+        if held is not None:
+            held.add(len(chunk))
     body = bytes(received)
-    return await run_in_threadpool(_decompressed, body, limit) if encoding == "gzip" else body
+    if encoding != "gzip":
+        return body
+    body = await run_in_threadpool(_decompressed, body, limit)
+    if held is not None:
+        held.add(len(body))
+    return body
 
 
-async def read_call(request: Request, body: bytes) -> RestCall:
+async def read_call(
+    request: Request, body: bytes, parse: Callable[[bytes], dict[str, Any]] = parse_body
+) -> RestCall:
     """Parse a request after its body was received."""
     if len(request.scope["query_string"]) > MAX_QUERY_BYTES:
         raise invalid(f"The parameters of the request have more than {MAX_QUERY_BYTES:,} bytes: send fewer.")
@@ -189,10 +205,12 @@ async def read_call(request: Request, body: bytes) -> RestCall:
     return RestCall(
         params=request.path_params,
         query=request.query_params,
-        body=parse_body(body) if len(body) < _MAX_INLINE_BYTES else await run_in_threadpool(parse_body, body),
+        body=parse(body) if len(body) < INLINE_BYTES else await run_in_threadpool(parse, body),
         etag=None if etag is None or etag.strip() == "*" else etag.strip().removeprefix("W/").strip('"'),
         root=str(request.base_url),
         fields=parse_fields(request.query_params.get("fields", "")),
+        client=client_of_scope(request.scope),
+        size=len(body),
     )
 
 
@@ -217,55 +235,6 @@ def _too_large(limit: int) -> TooLarge:
         Code.INVALID_ARGUMENT,
         f"Request payload size exceeds the limit: {limit} bytes. Send fewer rows at once.",
     )
-
-
-def parse_body(body: bytes) -> dict[str, Any]:
-    """Return the JSON object of a body, empty if there is none."""
-    if not body.strip():
-        return {}
-    try:
-        parsed = _parse_parts(body) if len(body) >= _MAX_INLINE_BYTES else None
-        if parsed is None:
-            parsed = _json(body)
-    except (ValueError, RecursionError) as error:
-        raise invalid(f"Parse Error: the body is not JSON ({error}): send one JSON object.") from None
-    if not isinstance(parsed, dict):
-        raise invalid("Parse Error: the body must be a JSON object.")
-    return parsed
-
-
-def _parse_parts(body: bytes) -> dict[str, Any] | None:
-    """Parse long lists in parts; None if msgspec does not accept the body as an object.
-
-    The parser holds the interpreter's lock: parsing 10 MB at once would block the event loop for 150 ms.
-    """
-    try:
-        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        return {name: _parse_field(bytes(field)) for name, field in fields.items()}
-    except msgspec.DecodeError:
-        return None
-
-
-def _parse_field(text: bytes) -> Any:
-    if not text.startswith(b"["):
-        return _json(text)
-    elements = msgspec.json.decode(text, type=list[msgspec.Raw])
-    # The number of elements that are parsed in about a millisecond.
-    size = max(1, _MAX_INLINE_BYTES * len(elements) // len(text))
-    parts = (elements[start : start + size] for start in range(0, len(elements), size))
-    return [element for part in parts for element in _json(b"[%b]" % b",".join(map(bytes, part)))]
-
-
-def _json(text: bytes) -> Any:
-    return json.loads(text, parse_float=_decimal)
-
-
-def _decimal(text: str) -> Decimal:
-    """Keep every digit of a NUMERIC that is written as a number.
-
-    A Python function lets other threads run: a body of two million numbers blocked them for a second.
-    """
-    return Decimal(text)
 
 
 # -- partial responses -------------------------------------------------------------------------

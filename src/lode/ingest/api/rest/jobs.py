@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from lode.ingest.api.rest.call import page_token
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lode.ingest.api.rest.call import RestCall
     from lode.ingest.jobs.job import Job
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 # How long a new job is waited for: clients see short jobs done and need not ask again.
 QUICK_SECONDS: Final = 0.5
+# The most bytes of a page of jobs, unless it has only one.
+MAX_PAGE_BYTES: Final = 4 << 20
 _STATES: Final = ("pending", "running", "done")
 
 
@@ -45,6 +49,8 @@ class JobMethods:
             id=reference.get("jobId"),
             location=reference.get("location"),
             payload=payload,
+            client=call.client,
+            size=call.size,
         )
 
     @staticmethod
@@ -65,13 +71,14 @@ class JobMethods:
         after, limit = call.page()
         full = call.choice("projection", ("full", "minimal", "FULL", "MINIMAL")).lower() == "full"
         found = self._jobs.list(call.project, after=after, limit=limit, keep=_filter(call))
+        jobs = _page(found, full=full)
         answer: dict[str, Any] = {
             "kind": "bigquery#jobList",
-            "etag": f"{len(found)}-{found[0].etag if found else ''}",
-            "jobs": [job.listed(full=full) for job in found],
+            "etag": f"{len(jobs)}-{found[0].etag if found else ''}",
+            "jobs": jobs,
         }
-        if len(found) == limit:
-            answer["nextPageToken"] = page_token(found[-1].id)
+        if len(jobs) == limit or len(jobs) < len(found):
+            answer["nextPageToken"] = page_token(found[len(jobs) - 1].id)
         return answer
 
     def cancel(self, call: RestCall) -> dict[str, Any]:
@@ -85,6 +92,19 @@ class JobMethods:
 
     def _find(self, call: RestCall) -> Job:
         return self._jobs.get(call.project, call.params["job"], call.query.get("location"))
+
+
+def _page(found: Sequence[Job], *, full: bool) -> list[dict[str, Any]]:
+    """The first jobs, at least one of them, as many as an answer may have bytes."""
+    jobs: list[dict[str, Any]] = []
+    size = 0
+    for job in found:
+        item = job.listed(full=full)
+        size += len(msgspec.json.encode(item))
+        if jobs and size > MAX_PAGE_BYTES:
+            break
+        jobs.append(item)
+    return jobs
 
 
 def _filter(call: RestCall) -> Callable[[Job], bool]:

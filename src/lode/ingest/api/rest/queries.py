@@ -96,7 +96,12 @@ class QueryMethods:
             id = "request_" + hashlib.sha256(text.encode()).hexdigest()[:40]
         try:
             return self._jobs.insert(
-                call.project, configuration, id=id, location=call.body.get("location") or None
+                call.project,
+                configuration,
+                id=id,
+                location=call.body.get("location") or None,
+                client=call.client,
+                size=call.size,
             )
         except Refused as refused:
             if id is None or refused.code is not Code.ALREADY_EXISTS:

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lode.ingest.api.errors import error_response
+from lode.ingest.api.audit import Audit
+from lode.ingest.api.client import client_of_scope
+from lode.ingest.api.errors import code_of, error_response
+from lode.ingest.api.rest.body import Bodies, parse_body, parse_rows
 from lode.ingest.api.rest.call import RestCall, apply_mask, read_body, read_call
 from lode.ingest.api.rest.contents import ContentCache
 from lode.ingest.api.rest.datasets import DatasetMethods
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     Method: TypeAlias = Callable[[RestCall], dict[str, Any] | None]
     Start: TypeAlias = Callable[[RestCall], tuple[Job, float]]
     Answer: TypeAlias = Callable[[RestCall, Job, bool], dict[str, Any]]
+    Parse: TypeAlias = Callable[[bytes], dict[str, Any]]
     Endpoint: TypeAlias = Callable[[RestCall], Awaitable[Response]]
 
 # The limit of the service.
@@ -51,6 +56,7 @@ MAX_BODY_BYTES: Final = 10 << 20
 # Parsed JSON takes many times its size in memory, so the number of concurrent large bodies is limited.
 _LARGE_BODY_BYTES: Final = 1 << 20
 _MAX_LARGE_BODIES: Final = 8
+_READING: Final = ("GET", "HEAD")
 _ANY: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _DATASET: Final = "/projects/{project}/datasets/{dataset}"
 _TABLE: Final = _DATASET + "/tables/{table}"
@@ -73,6 +79,7 @@ def routes(
     signatures: Signatures | None = None,
     *,
     max_body_bytes: int = MAX_BODY_BYTES,
+    audit: Audit | None = None,
 ) -> list[Route]:
     """Return the routes of REST v2, with and without the prefix ``/bigquery/v2``.
 
@@ -83,6 +90,7 @@ def routes(
         uploads: The files for load jobs.
         signatures: Reads the signatures of routines; there are no routines if not given.
         max_body_bytes: The maximum size of a request's body, before and after decompression.
+        audit: Records the requests that may change something.
     """
     contents = ContentCache(catalog.store)
     datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents, jobs)
@@ -129,18 +137,29 @@ def routes(
         ("GET", "/projects/{project}/queries/{job}", queries.find, queries.results),
     ]
     large = asyncio.Semaphore(_MAX_LARGE_BODIES)
+    bodies = Bodies()
+    audit = audit or Audit()
 
     async def insert_all(call: RestCall) -> Response:
         return _response(await rows.insert_all(call), call.fields)
 
-    def route(verb: str, path: str, endpoint: Endpoint) -> Route:
+    def route(verb: str, path: str, endpoint: Endpoint, parse: Parse = parse_body) -> Route:
         async def answer(request: Request) -> Response:
+            client, result = client_of_scope(request.scope), "OK"
             try:
-                body = await read_body(request, limit=max_body_bytes)
-                async with large if len(body) >= _LARGE_BODY_BYTES else contextlib.nullcontext():
-                    return await endpoint(await read_call(request, body))
+                with bodies.of(client) as held:
+                    body = await read_body(request, limit=max_body_bytes, held=held)
+                    async with large if len(body) >= _LARGE_BODY_BYTES else contextlib.nullcontext():
+                        return await endpoint(await read_call(request, body, parse))
+            except ClientDisconnect:
+                result = Code.CANCELLED.name
+                return Response(status_code=499)  # the client is gone
             except Exception as error:
+                result = code_of(error).name
                 return error_response(error)
+            finally:
+                if request.method not in _READING:
+                    audit.change(client, request.method, request.url.path, result)
 
         return Route(path, answer, methods=list(_ANY) if verb == "*" else [verb])
 
@@ -148,7 +167,7 @@ def routes(
         made
         for prefix in ("/bigquery/v2", "")
         for made in (
-            route("POST", f"{prefix}{_TABLE}/insertAll", insert_all),
+            route("POST", f"{prefix}{_TABLE}/insertAll", insert_all, parse_rows),
             *(route(verb, prefix + path, _when_done(start, end)) for verb, path, start, end in waiting),
             *(route(verb, prefix + path, _on_thread(method)) for verb, path, method in methods),
         )
@@ -157,7 +176,7 @@ def routes(
         route("*", path, _on_thread(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)))
         for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
     ]
-    upload = UploadMethods(uploads, work).answer
+    upload = UploadMethods(uploads, work, bodies, audit).answer
     sending = [
         Route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", upload, methods=list(_ANY))
         for prefix in ("/upload", "/resumable/upload")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lode.ingest.jobs.sql.apart import Signature
     from lode.ingest.types.columns import Column
 
-    Signatures = Callable[[list[str]], Sequence[Signature]]
+    Signatures = Callable[[list[str], str], Sequence[Signature]]
 
 _FUNCTION, _PROCEDURE = "SCALAR_FUNCTION", "PROCEDURE"
 _ID: Final = re.compile(r"\w{1,256}", re.ASCII)
@@ -56,13 +56,13 @@ class RoutineMethods:
     def update(self, call: RestCall) -> dict[str, Any]:
         current = self._catalog.dataset(call.dataset, fresh=True)
         # Clients may send only what changes. Without them, the routine would be another one.
-        kept = self._answers(current, [self._key(call, current)])[0]
+        kept = self._answers(call, current, [self._key(call, current)])[0]
         body = {key: kept[key] for key in _SIGNATURE if key in kept} | call.body
         return self._store(replace(call, body=body), call.params["routine"], replaces=True)
 
     def get(self, call: RestCall) -> dict[str, Any]:
         dataset = self._catalog.dataset(call.dataset, fresh=True)
-        return self._answers(dataset, [self._key(call, dataset)])[0]
+        return self._answers(call, dataset, [self._key(call, dataset)])[0]
 
     def list(self, call: RestCall) -> dict[str, Any]:
         after, limit = call.page()
@@ -74,7 +74,7 @@ class RoutineMethods:
             if key > after and (wanted is None or _kind(dataset.routines[key]) == wanted[1])
         ]
         shown = ("etag", "routineReference", "routineType", "creationTime", "lastModifiedTime", "language")
-        found = self._answers(dataset, names[:limit])
+        found = self._answers(call, dataset, names[:limit])
         answer: dict[str, Any] = {
             "routines": [{name: each[name] for name in shown if name in each} for each in found]
         }
@@ -96,7 +96,7 @@ class RoutineMethods:
             )
         try:
             text = _statement(call, name)
-            self._signatures([text])
+            self._signatures([text], call.client)
             info = {key: call.body[key] for key in _KEPT if call.body.get(key)}
             info["definitionBody"] = call.body["definitionBody"]
             routines.store(
@@ -104,11 +104,13 @@ class RoutineMethods:
             )
         except QueryError as error:
             raise as_refusal(error) from None
-        return self._answers(self._catalog.dataset(call.dataset, fresh=True), [name.lower()])[0]
+        return self._answers(call, self._catalog.dataset(call.dataset, fresh=True), [name.lower()])[0]
 
-    def _answers(self, dataset: DatasetDefinition, keys: Sequence[str]) -> Sequence[dict[str, Any]]:
+    def _answers(
+        self, call: RestCall, dataset: DatasetDefinition, keys: Sequence[str]
+    ) -> Sequence[dict[str, Any]]:
         try:
-            found = self._signatures([dataset.routines[key] for key in keys]) if keys else []
+            found = self._signatures([dataset.routines[key] for key in keys], call.client) if keys else []
         except QueryError as error:
             raise as_refusal(error) from None
         return [_answer(dataset, key, made) for key, made in zip(keys, found, strict=True)]
@@ -174,7 +176,7 @@ def _type(given: Any, depth: int = 0) -> str:
         if not isinstance(fields, list) or not fields:
             raise invalid("Invalid value for structType: it needs fields.")
         return f"STRUCT<{', '.join(_field(each, depth) for each in fields)}>"
-    if kind not in _SCALARS:
+    if not isinstance(kind, str) or kind not in _SCALARS:
         raise invalid(f"Invalid value for typeKind: {shortened(str(kind))} is no type of SQL.")
     return str(kind)
 

@@ -11,6 +11,7 @@ from cachetools import TTLCache
 from starlette.concurrency import run_in_threadpool
 
 from lode.extras import needs
+from lode.ingest.api.rest.body import MAX_INSERT_ROWS
 from lode.ingest.api.rest.call import RestCall, is_whole, page_token, parse_page_token, table_name
 from lode.ingest.api.rest.cells import cells, page_of_cells
 from lode.ingest.api.rest.tables import SUMMARY, select_columns
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 MAX_PAGE_ROWS: Final = 10_000
 MAX_INSERT_ID_CHARS: Final = 128
-# The limit of the service.
-MAX_INSERT_ROWS: Final = 50_000
 
 _MAX_MESSAGE_CHARS: Final = 1_000
 _TIMESTAMP_FORMATS: Final = ("TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED", "INT64", "FLOAT64", "ISO8601_STRING")

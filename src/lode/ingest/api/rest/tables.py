@@ -154,7 +154,7 @@ class TableMethods:
         if not isinstance(view, dict) or not isinstance(view.get("query"), str):
             raise invalid("Invalid value for view: it must be an object with a query.")
         settings = {"query": view["query"], "useLegacySql": view.get("useLegacySql") or False}
-        job = self._jobs.check(call.project, {"query": settings}, payload=VIEW)
+        job = self._jobs.check(call.project, {"query": settings}, payload=VIEW, client=call.client)
         if job.statistics["query"]["statementType"] != "SELECT":
             raise invalid("Invalid value for view.query: it must be one SELECT.")
         return job.result.schema, settings

@@ -12,8 +12,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from lode.format.ids import shortened
-from lode.ingest.api.errors import TooLarge, error_response
-from lode.ingest.api.rest.call import RestCall, parse_body, read_body, read_call
+from lode.ingest.api.client import client_of_scope
+from lode.ingest.api.errors import TooLarge, code_of, error_response
+from lode.ingest.api.rest.body import parse_body
+from lode.ingest.api.rest.call import RestCall, read_body, read_call
 from lode.ingest.api.rest.jobs import QUICK_SECONDS
 from lode.ingest.status import Code, Refused, invalid
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from lode.ingest.api.audit import Audit
+    from lode.ingest.api.rest.body import Bodies
     from lode.ingest.api.rest.jobs import JobMethods
     from lode.ingest.jobs.uploads import Session, Upload, Uploads
 
@@ -40,20 +44,30 @@ class UploadMethods:
     Args:
         uploads: The files.
         jobs: Starts the jobs.
+        bodies: Counts the bytes of requests in memory.
+        audit: Records the requests.
     """
 
-    def __init__(self, uploads: Uploads, jobs: JobMethods) -> None:
+    def __init__(self, uploads: Uploads, jobs: JobMethods, bodies: Bodies, audit: Audit) -> None:
         self._uploads = uploads
         self._jobs = jobs
+        self._bodies = bodies
+        self._audit = audit
 
     async def answer(self, request: Request) -> Response:
         """Answer a request."""
+        result = "OK"
         try:
             return await self._answer(request)
         except ClientDisconnect:
+            result = Code.CANCELLED.name
             return Response(status_code=499)  # the client is gone
         except Exception as error:
+            result = code_of(error).name
             return error_response(error)
+        finally:
+            client = client_of_scope(request.scope)
+            self._audit.change(client, f"{request.method} upload", request.url.path, result)
 
     async def _answer(self, request: Request) -> Response:
         kind = request.query_params.get("uploadType", "")
@@ -62,6 +76,8 @@ class UploadMethods:
         id = request.query_params.get("upload_id")
         if kind != "resumable" and (kind or id is None):
             raise invalid(f"Invalid value for uploadType: {shortened(kind)} is not multipart or resumable.")
+        if request.method not in ("DELETE", "PUT", "POST") or (id is None and request.method != "POST"):
+            raise invalid("An upload is begun with POST, sent with PUT, and cancelled with DELETE.")
         if id is None:
             return await self._begin(request)
         session = self._uploads.find(request.path_params["project"], id)
@@ -77,27 +93,28 @@ class UploadMethods:
         _check_encoding(request)
         parts = _Parts(request.stream(), boundary)
         _, configuration = await parts.small()
-        upload = await run_in_threadpool(self._uploads.create)
-        try:
-            await parts.large(upload)
-            call = _call(request, parse_body(configuration))
-            job = await run_in_threadpool(self._jobs.start, call, upload)
-        except BaseException:
-            await run_in_threadpool(upload.close)
-            raise
+        with self._uploads.receiving(client_of_scope(request.scope)) as upload:
+            try:
+                await parts.large(upload)
+                call = await _call(request, configuration)
+                job = await run_in_threadpool(self._jobs.start, call, upload)
+            except BaseException:
+                await run_in_threadpool(upload.close)
+                raise
         await job.finished(QUICK_SECONDS)
         return _json(job.resource(call.root))
 
     # -- several requests ----------------------------------------------------------------------
 
     async def _begin(self, request: Request) -> Response:
-        body = await read_body(request, limit=MAX_CONFIGURATION_BYTES)
-        call = await read_call(request, body)
+        with self._bodies.of(client_of_scope(request.scope)) as held:
+            body = await read_body(request, limit=MAX_CONFIGURATION_BYTES, held=held)
+            call = await read_call(request, body)
         declared = request.headers.get("x-upload-content-length")
         if declared is not None and not re.fullmatch(r"[0-9]{1,18}", declared):
             raise invalid(f"Invalid X-Upload-Content-Length {shortened(declared)}: it must be a number.")
         total = None if declared is None else int(declared)
-        session = await run_in_threadpool(self._uploads.begin, call.project, body, total)
+        session = await run_in_threadpool(self._uploads.begin, call.project, body, total, call.client)
         query = f"uploadType=resumable&upload_id={session.id}"
         path = request.url.path.lstrip("/")
         return Response(
@@ -112,6 +129,11 @@ class UploadMethods:
         session.busy = True
         try:
             return await self._receive(request, session)
+        except Refused as refused:
+            if refused.code is Code.RESOURCE_EXHAUSTED:
+                # Its bytes would keep the space that it has not found.
+                await run_in_threadpool(self._uploads.cancel, session)
+            raise
         finally:
             session.busy = False
 
@@ -125,7 +147,7 @@ class UploadMethods:
             raise invalid(f"The upload has {session.total} bytes in all, not {total}: begin another.")
         total = session.total if total is None else total
         if start is not None:
-            await _append(request, upload, start, end, total)
+            await _append(request, session, start, end, total)
             if end is None and total is None:
                 total = upload.size
         if total is not None and upload.size > total:
@@ -135,7 +157,7 @@ class UploadMethods:
             return _incomplete(upload.size)
         try:
             body = await run_in_threadpool(session.body.path.read_bytes)
-            job = await run_in_threadpool(self._jobs.start, _call(request, parse_body(body)), upload)
+            job = await run_in_threadpool(self._jobs.start, await _call(request, body), upload)
         except BaseException:
             await run_in_threadpool(self._uploads.cancel, session)
             raise
@@ -152,14 +174,16 @@ def _check_encoding(request: Request) -> None:
         )
 
 
-def _call(request: Request, body: dict[str, Any]) -> RestCall:
+async def _call(request: Request, body: bytes) -> RestCall:
     return RestCall(
         params=request.path_params,
         query=request.query_params,
-        body=body,
+        body=await run_in_threadpool(parse_body, body),
         etag=None,
         root=str(request.base_url),
         fields={},
+        client=client_of_scope(request.scope),
+        size=len(body),
     )
 
 
@@ -193,8 +217,9 @@ def _content_range(header: str | None) -> tuple[int | None, int | None, int | No
     return int(first), int(last), size
 
 
-async def _append(request: Request, upload: Upload, start: int, end: int | None, total: int | None) -> None:
+async def _append(request: Request, session: Session, start: int, end: int | None, total: int | None) -> None:
     """Store the bytes of a request that have not arrived before."""
+    upload = session.upload
     if start > upload.size:
         raise invalid(
             f"Invalid request. According to the Content-Range header, the upload offset is {start} byte(s), "
@@ -212,6 +237,7 @@ async def _append(request: Request, upload: Upload, start: int, end: int | None,
     waiting = bytearray()
     async for chunk in request.stream():
         position += len(chunk)
+        session.touch()
         if (limit is not None and position > limit) or (total is not None and position > total):
             await run_in_threadpool(upload.truncate, before)
             raise invalid(f"The request has more bytes than its Content-Range: {position - start} or more.")

@@ -106,9 +106,9 @@ class SqlApart:
             _, masks = process.rows("passes", text, schema, now_micros, sent.getvalue().to_pybytes())
             return pa.concat_arrays([each.column(0) for each in masks])
 
-    def signatures(self, texts: list[str]) -> list[Signature]:
+    def signatures(self, texts: list[str], client: str) -> list[Signature]:
         """The signatures of routines."""
-        with self._queue.slot("check", ""), self._check() as process:
+        with self._queue.slot("check", client), self._check() as process:
             return msgspec.convert(process.call("signatures", texts), list[Signature])
 
     @contextmanager

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
     from lode.ingest.jobs.job import Job
 
+# The rows of all jobs are in memory at once.
+_MAX_QUERY_CHARS: Final = 64 << 10
 # All jobs of a server are those of one user.
 VIEWS: Final = ("JOBS", "JOBS_BY_PROJECT", "JOBS_BY_USER")
 
 
 def job_rows(jobs: Sequence[Job]) -> pa.Table:
     """The jobs of a project, newest first."""
-    return pa.Table.from_pylist([_row(job) for job in jobs], _schema())
+    return pa.Table.from_pylist([_row(job.loaded()) for job in jobs], _schema())
 
 
 def _schema() -> pa.Schema:
@@ -71,7 +73,7 @@ def _row(job: Job) -> dict[str, Any]:
         "priority": settings.get("priority"),
         "start_time": _moment(job.started_ms),
         "end_time": _moment(job.ended_ms),
-        "query": settings.get("query"),
+        "query": (settings.get("query") or "")[:_MAX_QUERY_CHARS] or None,
         "state": job.state,
         "total_bytes_processed": _number(query.get("totalBytesProcessed")),
         "total_bytes_billed": _number(query.get("totalBytesBilled")),

@@ -95,9 +95,14 @@ def _value(kind: dict[str, Any], value: dict[str, Any], depth: int) -> exp.Expre
     if name == "BYTES":
         import base64
 
+        try:
+            plain = base64.b64decode(str(text))
+        except ValueError:
+            raise QueryError(
+                "Invalid value of a query parameter: it is not base64.", reason="invalid", location=""
+            ) from None
         return exp.Anonymous(
-            this="FROM_BASE64",
-            expressions=[exp.Literal.string(base64.b64encode(base64.b64decode(str(text))).decode())],
+            this="FROM_BASE64", expressions=[exp.Literal.string(base64.b64encode(plain).decode())]
         )
     if name == "JSON":
         return exp.Anonymous(this="PARSE_JSON", expressions=[literal])
