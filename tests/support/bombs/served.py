@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import os
@@ -15,7 +16,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from google.cloud.bigquery_storage_v1 import types
+
 from support.bombs import proc
+from support.ingest.appending import arrow_request, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 QUERIES: Final = 2
 QUERY_BYTES: Final = 256 * MIB
-QUERY_SECONDS: Final = 4
+QUERY_SECONDS: Final = 3
 GRACE_SECONDS: Final = 5
 FLAGS: Final = (
     *("--queries", str(QUERIES), "--query-bytes", str(QUERY_BYTES), "--query-time", str(QUERY_SECONDS)),
@@ -53,6 +57,7 @@ class Seen:
 
     health: float
     insert: float
+    append: float
     refused: list[str]
     lag: float
     own: int
@@ -90,7 +95,8 @@ class Served:
         tests = str(Path(__file__).parents[2])
         self._watch = subprocess.Popen(
             [sys.executable, "-m", "support.bombs.watch"]
-            + [str(self.pid), self.addresses["http"], TABLE, str(guard_bytes)],
+            + [str(self.pid), self.addresses["http"], TABLE, str(guard_bytes)]
+            + [self.addresses["grpc"], base64.b64encode(_append_request()).decode()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -269,6 +275,11 @@ class Served:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _append_request() -> bytes:
+    stream = "projects/p/datasets/d/tables/t/streams/_default"
+    return bytes(types.AppendRowsRequest.serialize(arrow_request(stream, batch_of([1]))))
 
 
 def _end(status: int, answer: bytes) -> End:

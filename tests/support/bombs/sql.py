@@ -28,7 +28,7 @@ _CALLS: Final = {
     "brackets": ("(", "1", ")", 3_000),
     "NOT": ("NOT ", "TRUE", "", 20_000),
     "minus": ("- ", "1", "", 20_000),
-    "bitwise NOT": ("~", "1", "", 20_000),
+    "bitwise NOT": ("~ ", "1", "", 20_000),
     "ARRAY": ("[STRUCT(", "1", ")]", 400),
     "STRUCT": ("STRUCT(", "1", ")", 1_000),
     "subquery": ("(SELECT ", "1", ")", 400),

@@ -8,6 +8,7 @@ them. The second largest of neighbours counts, as one alone may be the machine's
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import signal
@@ -17,6 +18,8 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+import grpc.aio
+
 from support.bombs import proc
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 HEALTH_EVERY: Final = 0.2
 INSERT_EVERY: Final = 0.5
 MEMORY_EVERY: Final = 0.05
+_APPEND_ROWS: Final = "/google.cloud.bigquery.storage.v1.BigQueryWrite/AppendRows"
 # A probe that is not answered until then counts as this long.
 PATIENCE: Final = 15.0
 
@@ -32,18 +36,28 @@ PATIENCE: Final = 15.0
 class Watch:
     """Probes of one server between ``begin`` and ``end``."""
 
-    def __init__(self, pid: int, address: str, table: str, guard_bytes: int) -> None:
+    def __init__(
+        self,
+        pid: int,
+        address: str,
+        table: str,
+        guard_bytes: int,
+        append_to: tuple[str, bytes] | None = None,
+    ) -> None:
         self._pid = pid
         self._host, _, port = address.rpartition(":")
         self._port = int(port)
         self._path = table
         self._guard_bytes = guard_bytes
+        self._append_to = append_to
+        self._channel = None if append_to is None else grpc.aio.insecure_channel(append_to[0])
         self._tasks: list[asyncio.Task[None]] = []
         self._probes: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
         self._health: list[float] = []
         self._insert: list[float] = []
+        self._append: list[float] = []
         self._refused: list[str] = []
         self._lag = 0.0
         self._killed = False
@@ -55,6 +69,10 @@ class Watch:
             asyncio.create_task(self._every(INSERT_EVERY, self._check_insert, self._insert)),
             asyncio.create_task(self._sample()),
         ]
+        if self._channel is not None:
+            self._tasks.append(
+                asyncio.create_task(self._every(INSERT_EVERY, self._check_append, self._append))
+            )
 
     async def end(self) -> dict[str, Any]:
         for task in self._tasks:
@@ -64,6 +82,7 @@ class Watch:
         return {
             "health": _second(self._health),
             "insert": _second(self._insert),
+            **({"append": _second(self._append)} if self._append_to else {}),
             "probes": len(self._health),
             "inserts": len(self._insert),
             "refused": self._refused[:3],
@@ -104,6 +123,21 @@ class Watch:
         body = json.dumps({"rows": [{"json": {"id": 1, "name": "probe"}}]}).encode()
         await self._call("POST", f"{self._path}/insertAll", body)
 
+    async def _check_append(self) -> None:
+        """One row on the default stream, on a call of its own."""
+        assert self._channel is not None
+        assert self._append_to is not None
+        call = self._channel.stream_stream(_APPEND_ROWS)()
+        try:
+            await call.write(self._append_to[1])
+            answer = await call.read()
+            if not isinstance(answer, bytes):
+                raise ValueError("the call ended without an answer")
+        except grpc.aio.AioRpcError as error:
+            raise ValueError(f"{error.code()} {error.details()}") from None
+        finally:
+            call.cancel()
+
     async def _call(self, verb: str, path: str, body: bytes) -> None:
         reader, writer = await asyncio.open_connection(self._host, self._port)
         try:
@@ -137,8 +171,9 @@ def _second(values: list[float]) -> float:
     return max((min(pair) for pair in pairwise(values)), default=max(values, default=0.0))
 
 
-async def _main(pid: str, address: str, table: str, guard: str) -> None:
-    watch = Watch(int(pid), address, table, int(guard))
+async def _main(pid: str, address: str, table: str, guard: str, *append_to: str) -> None:
+    append = (append_to[0], base64.b64decode(append_to[1])) if append_to else None
+    watch = Watch(int(pid), address, table, int(guard), append)
     loop = asyncio.get_running_loop()
     while command := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
         if command == "begin":
