@@ -25,7 +25,7 @@ INSERT_SECONDS: Final = 2.0
 END_SECONDS: Final = QUERY_SECONDS + 17.0
 # The process itself: its modules, two windows of 32 MiB, kept results, eight large bodies that are parsed.
 SERVER_BYTES: Final = 1024 * MIB
-# One process that works for it: its modules, the memory of a query, and some that the query's engine takes on top.
+# One process that works for it: its modules, the memory of a query, and what its engine takes on top.
 CHILD_BYTES: Final = QUERY_BYTES + 768 * MIB
 TREE_BYTES: Final = SERVER_BYTES + 4 * CHILD_BYTES
 # Two queries, four loads, and processes that begin while others end.
@@ -85,5 +85,3 @@ def _faults_at_the_end(served: Served, end: End, seconds: float) -> list[str]:
     if after.status != 200:
         faults.append(f"a query after it: {after}")
     return faults
-
-

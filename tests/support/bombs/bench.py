@@ -1,4 +1,4 @@
-"""Throw every bomb at a server, and write a table: ``python -m support.bombs.bench [WORDS] [--seconds N]``."""
+"""Throw every bomb at a server, and write a table: ``python -m support.bombs.bench [WORDS]``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def main() -> None:
             saw = seen[0]
             size = f"{len(made):,} B" if isinstance(made, str | bytes) else ""
             row = (
-                f"| {bomb.id} | {size} | {seconds:.1f} s | {saw.health:.2f} s | {saw.insert:.2f} s / {saw.append:.2f} s | "
+                f"| {bomb.id} | {size} | {seconds:.1f} s | {saw.health:.2f} s | "
+                f"{saw.insert:.2f} s / {saw.append:.2f} s | "
                 f"{saw.own // MIB:,} MiB | {saw.children // MIB:,} MiB ({saw.count}) | "
                 f"{'**KILLED** ' if saw.killed else ''}{str(end)[:110].replace('|', '/')} |\n"
             )
@@ -50,7 +51,12 @@ def main() -> None:
             if given.out is not None:
                 with given.out.open("a") as out:
                     out.write(row)
-            bit = saw.killed or end.status == 0 or max(saw.health, saw.insert, saw.append) > 2 or saw.own > 800 * MIB
+            bit = (
+                saw.killed
+                or end.status == 0
+                or max(saw.health, saw.insert, saw.append) > 2
+                or saw.own > 800 * MIB
+            )
             if bit or not served.is_alive:
                 served.close()
                 served = None

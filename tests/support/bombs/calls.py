@@ -29,7 +29,9 @@ def _everywhere(served: Served, body: bytes, seconds: float) -> End:
 
 
 def _packed(served: Served, body: bytes, seconds: float) -> End:
-    status, _, answer = served.call("POST", f"{TABLE}/insertAll", body, timeout=seconds, Content_Encoding="gzip")
+    status, _, answer = served.call(
+        "POST", f"{TABLE}/insertAll", body, timeout=seconds, Content_Encoding="gzip"
+    )
     return End(status, answer[:100].decode("utf-8", "replace"))
 
 
@@ -68,9 +70,7 @@ def _kept_jobs(served: Served, statement: str, seconds: float) -> End:
         if time.monotonic() > until:
             break
         served.query(statement, timeout=seconds)
-    status, _, answer = served.call(
-        "GET", f"{BASE}/jobs?projection=full&maxResults=1000", timeout=seconds
-    )
+    status, _, answer = served.call("GET", f"{BASE}/jobs?projection=full&maxResults=1000", timeout=seconds)
     # One page of a list is not larger than what a client may send.
     if len(answer) > 20 << 20:
         return End(500, f"the list has {len(answer):,} bytes")
@@ -86,7 +86,9 @@ _WRONG: Final = "SELECT x FROM d.missing /* " + "a" * 9_800_000 + " */"
 
 def call_bombs() -> list[Bomb]:
     """All REST calls."""
-    found = [Bomb("REST bodies", name, make, _post(f"{TABLE}/insertAll")) for name, make in rest.BODIES.items()]
+    found = [
+        Bomb("REST bodies", name, make, _post(f"{TABLE}/insertAll")) for name, make in rest.BODIES.items()
+    ]
     found += [Bomb("REST bodies everywhere", name, make, _everywhere) for name, make in rest.BODIES.items()]
     found.append(Bomb("REST bodies", "a packed body of 2 GB", rest.packed_body, _packed))
     for family, path, bodies in (
@@ -103,7 +105,9 @@ def call_bombs() -> list[Bomb]:
     ]
     found += [Bomb("REST paths", name, lambda: None, _get(path)) for name, path in rest.PATHS.items()]
     found += [
-        Bomb("uploads", "1,200 sessions without a byte", lambda: None, lambda s, _, t: _sessions(s, 1_200, t)),
+        Bomb(
+            "uploads", "1,200 sessions without a byte", lambda: None, lambda s, _, t: _sessions(s, 1_200, t)
+        ),
         Bomb("jobs", "60 failed queries of 9.8 MB, listed", partial(str, _WRONG), _kept_jobs),
     ]
     found += [

@@ -1,6 +1,6 @@
-"""Let Atheris look for bytes that reach new code: ``python -m support.bombs.fuzz TARGET [options of libFuzzer]``.
+"""Let Atheris look for bytes that reach new code: ``python -m support.bombs.fuzz TARGET -max_total_time=60``.
 
-Only the decoders are instrumented, and sqlglot's parser: they are Python, and all other code would slow it down.
+Only the decoders and sqlglot's parser are instrumented: they are Python, and other code would slow it down.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import atheris
+import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
 
 def main() -> None:

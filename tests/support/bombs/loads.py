@@ -18,12 +18,12 @@ def _sentence(make: Any) -> str:
     return str(make.__name__).replace("_", " ")
 
 
-def _load(format: str, **more: Any) -> Throw:
-    return lambda served, data, seconds: served.load(data, format, timeout=seconds, **more)
+def _load(kind: str, **more: Any) -> Throw:
+    return lambda served, data, seconds: served.load(data, kind, timeout=seconds, **more)
 
 
-def _loads(family: str, format: str, makes: tuple[Callable[[], bytes], ...], **more: Any) -> list[Bomb]:
-    return [Bomb(family, _sentence(make), make, _load(format, **more)) for make in makes]
+def _loads(family: str, kind: str, makes: tuple[Callable[[], bytes], ...], **more: Any) -> list[Bomb]:
+    return [Bomb(family, _sentence(make), make, _load(kind, **more)) for make in makes]
 
 
 _TEXT: Final = [{"name": "a", "type": "STRING"}]
@@ -49,7 +49,9 @@ def load_bombs() -> list[Bomb]:
         ),
     )
     found += [
-        Bomb("load Parquet", f"a page of 1 GiB in {name}", partial(parquet.large_page, codec), _load("PARQUET"))
+        Bomb(
+            "load Parquet", f"a page of 1 GiB in {name}", partial(parquet.large_page, codec), _load("PARQUET")
+        )
         for name, codec in (("gzip", parquet.GZIP), ("zstd", parquet.ZSTD))
     ]
     found += _loads(

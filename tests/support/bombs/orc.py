@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.orc as orc
 
-_CODEC: Final = "zstd"
+_CODEC: Final = "ZSTD"
 
 
 def _written(*tables: Any, **options: Any) -> bytes:
@@ -45,7 +45,7 @@ def many_columns(count: int = 20_000) -> bytes:
 
 def deep_columns(depth: int = 200) -> bytes:
     """A column that is nested in 200 records."""
-    kind: pa.DataType = pa.int64()
+    kind: Any = pa.int64()
     for _ in range(depth):
         kind = pa.struct([("g", kind)])
     return _written(pa.table({"x": pa.nulls(1, kind)}))

@@ -1,4 +1,4 @@
-"""Parquet files of a few hundred bytes that claim or become much more; written by hand, as no writer makes them."""
+"""Parquet files of a few hundred bytes that claim or become much more; no writer would make them."""
 
 from __future__ import annotations
 
@@ -119,8 +119,15 @@ def element(name: str, repetition: int | None, kind: int | None = None, children
     return fields
 
 
-def column(  # noqa: PLR0913
-    path: list[str], kind: int, pages: bytes, at: int, values: int, *, codec: int = UNCOMPRESSED, head: int = 0
+def column(
+    path: list[str],
+    kind: int,
+    pages: bytes,
+    at: int,
+    values: int,
+    *,
+    codec: int = UNCOMPRESSED,
+    head: int = 0,
 ) -> Struct:
     """A column chunk whose pages begin at a place of the file; ``head`` are the bytes of its dictionary."""
     meta: Struct = [

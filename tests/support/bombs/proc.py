@@ -17,13 +17,13 @@ class Memory(NamedTuple):
         own: Of the process itself.
         children: Of all processes below it, together.
         largest: Of the largest process below it.
-        count: The number of processes below it.
+        processes: The number of processes below it.
     """
 
     own: int
     children: int
     largest: int
-    count: int
+    processes: int
 
 
 def parents() -> dict[int, int]:

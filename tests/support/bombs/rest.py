@@ -102,9 +102,7 @@ TABLES: Final[dict[str, Any]] = {
         }
     ),
     "a default of 9 MB": lambda: _table(
-        schema={
-            "fields": [{"name": "id", "type": "INT64", "defaultValueExpression": "1+" * 4_500_000 + "1"}]
-        }
+        schema={"fields": [{"name": "id", "type": "INT64", "defaultValueExpression": "1+" * 4_500_000 + "1"}]}
     ),
 }
 

@@ -15,7 +15,7 @@ from support.ingest.proto_messages import F, field, message, repeated
 TABLE: Final = "projects/p/datasets/d/tables/t"
 # A table with a repeated column and a record.
 LISTS: Final = "projects/p/datasets/d/tables/lists"
-LIST_FIELDS: Final = [
+LIST_FIELDS: Final[list[dict[str, Any]]] = [
     {"name": "id", "type": "INT64"},
     {"name": "xs", "type": "INT64", "mode": "REPEATED"},
     {"name": "ss", "type": "STRING", "mode": "REPEATED"},
@@ -80,9 +80,7 @@ def doubling_messages(levels: int = 26) -> bytes:
 
 def recursive_message() -> bytes:
     """A schema whose record has itself."""
-    inner = message(
-        field("a", F.TYPE_INT64), repeated("r", F.TYPE_MESSAGE, type_name="Inner"), name="Inner"
-    )
+    inner = message(field("a", F.TYPE_INT64), repeated("r", F.TYPE_MESSAGE, type_name="Inner"), name="Inner")
     root = message(repeated("r", F.TYPE_MESSAGE, type_name="Inner"), nested=(inner,))
     return proto_request(root, [b""], LISTS)
 
@@ -183,7 +181,8 @@ def claimed_buffer(claimed: int = 1 << 40) -> bytes:
 
 def rows_without_columns(rows: int = 1 << 50) -> bytes:
     """A batch of 2^50 rows that has no column."""
-    small = pa.RecordBatch.from_struct_array(pa.array([{}] * 12_345, pa.struct([])))
+    batches: Any = pa.RecordBatch
+    small = batches.from_struct_array(pa.array([{}] * 12_345, pa.struct([])))
     return _arrow(small).replace(struct.pack("<q", 12_345), struct.pack("<q", rows))
 
 
@@ -194,16 +193,14 @@ def null_columns(rows: int = (1 << 31) - 1) -> bytes:
 
 def one_run(rows: int = (1 << 31) - 1) -> bytes:
     """A batch of 2^31 rows that is one run."""
-    runs = pa.RunEndEncodedArray.from_arrays(
-        pa.array([rows], pa.int32()), pa.array([7], pa.int64())
-    )
+    runs: Any = pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int32()), pa.array([7], pa.int64()))
     return _arrow(pa.record_batch([runs], names=["id"]))
 
 
 def dictionary(rows: int = 1_000_000) -> bytes:
     """A million rows of one text of 3 MB, by a dictionary."""
     column = pa.DictionaryArray.from_arrays(
-        pa.array(np.zeros(rows, np.int8)), pa.array(["x" * 3_000_000])
+        pa.array(np.zeros(rows, np.int8), pa.int8()), pa.array(["x" * 3_000_000])
     )
     return _arrow(pa.record_batch([column], names=["name"]), codec="zstd")
 
@@ -213,14 +210,16 @@ def views_of_one_text(rows: int = 200_000, size: int = 3_000_000) -> bytes:
     value = b"x" * size
     view = struct.pack("<i4sii", size, value[:4], 0, 0)
     buffers = [None, pa.py_buffer(view * rows), pa.py_buffer(value)]
-    column = pa.Array.from_buffers(pa.string_view(), rows, buffers)  # type: ignore[arg-type]
+    column = pa.Array.from_buffers(pa.string_view(), rows, buffers)
     return _arrow(pa.record_batch([column], names=["name"]), codec="zstd")
 
 
 def empty_lists(rows: int = 30_000_000) -> bytes:
     """30 million empty lists, whose offsets are compressed zeros."""
-    offsets = pa.py_buffer(np.zeros(rows + 1, np.int32))
-    column = pa.Array.from_buffers(pa.list_(pa.int64()), rows, [None, offsets], children=[pa.array([], pa.int64())])
+    offsets = pa.py_buffer(bytes(4 * (rows + 1)))
+    column = pa.Array.from_buffers(
+        pa.list_(pa.int64()), rows, [None, offsets], children=[pa.array([], pa.int64())]
+    )
     return _arrow(pa.record_batch([column], names=["xs"]), LISTS, codec="zstd")
 
 

@@ -32,13 +32,10 @@ def _failed(error: grpc.RpcError) -> End:
 
 def append(served: Served, requests: list[bytes], seconds: float) -> End:
     """Send requests on one call of AppendRows; returns its last answer."""
-    if not any(b"/tables/lists/" in each[:200] for each in requests):
-        table = ""
-    else:
-        table = "lists"
-        served.create_table(table, rows.LIST_FIELDS)
+    if any(b"/tables/lists/" in each[:200] for each in requests):
+        served.create_table("lists", rows.LIST_FIELDS)
     with grpc.insecure_channel(served.grpc_address) as channel:
-        call = channel.stream_stream(f"{_WRITE}AppendRows", None, None)
+        call: Any = channel.stream_stream(f"{_WRITE}AppendRows", None, None)
         end = End(200, "no answer was due")
         try:
             for answer in call(iter(requests), timeout=seconds):
@@ -53,7 +50,7 @@ def unary(method: str, messages: Callable[[], Iterator[bytes]], served: Served, 
     """Send many requests of one method, one after the other; returns the last answer."""
     end = End(200, "")
     with grpc.insecure_channel(served.grpc_address) as channel:
-        call = channel.unary_unary(method, None, None)
+        call: Any = channel.unary_unary(method, None, None)
         for number, message in enumerate(messages(), 1):
             try:
                 answer = call(message, timeout=seconds)
@@ -94,9 +91,7 @@ def _small_calls() -> Iterator[bytes]:
 
 def _session(restriction: str = "", fields: list[str] | None = None, streams: int = 1) -> bytes:
     options = types.ReadSession.TableReadOptions(row_restriction=restriction, selected_fields=fields or [])
-    wanted = types.ReadSession(
-        table=rows.TABLE, data_format=types.DataFormat.ARROW, read_options=options
-    )
+    wanted = types.ReadSession(table=rows.TABLE, data_format=types.DataFormat.ARROW, read_options=options)
     request = types.CreateReadSessionRequest(
         parent="projects/p", read_session=wanted, max_stream_count=streams
     )
@@ -107,12 +102,13 @@ def _read(served: Served, request: bytes, seconds: float) -> End:
     """Create a session, and read its first stream."""
     with grpc.insecure_channel(served.grpc_address) as channel:
         try:
-            answer = channel.unary_unary(f"{_READ}CreateReadSession", None, None)(request, timeout=seconds)
+            create: Any = channel.unary_unary(f"{_READ}CreateReadSession", None, None)
+            answer = create(request, timeout=seconds)
             session = types.ReadSession.deserialize(answer)
             if not session.streams:
                 return End(200, "a session without streams")
             wanted = types.ReadRowsRequest(read_stream=session.streams[0].name)
-            read = channel.unary_stream(f"{_READ}ReadRows", None, None)
+            read: Any = channel.unary_stream(f"{_READ}ReadRows", None, None)
             size = sum(map(len, read(types.ReadRowsRequest.serialize(wanted), timeout=seconds)))
         except grpc.RpcError as error:
             return _failed(error)
@@ -128,7 +124,7 @@ def _idle_calls(served: Served, _: Any, seconds: float) -> End:
         yield from ()
 
     with grpc.insecure_channel(served.grpc_address) as channel:
-        call = channel.stream_stream(f"{_WRITE}AppendRows", None, None)
+        call: Any = channel.stream_stream(f"{_WRITE}AppendRows", None, None)
         calls = [call(nothing(), timeout=seconds) for _ in range(500)]
         ending.wait(4)
         ending.set()
@@ -188,20 +184,44 @@ def rpc_bombs() -> list[Bomb]:
         for make in makes
     ]
     found += [
-        Bomb("append Arrow", f"800 MB of zeros in {codec}", partial(_once, partial(rows.zeros, codec)), append)
+        Bomb(
+            "append Arrow", f"800 MB of zeros in {codec}", partial(_once, partial(rows.zeros, codec)), append
+        )
         for codec in ("zstd", "lz4")
     ]
     unanswered = partial(_once, rows.packed_values)
     found += [
         Bomb("append at once", "20 calls of packed values", unanswered, at_once(append, 20)),
-        Bomb("append at once", "12 views of one text", partial(_once, rows.views_of_one_text), at_once(append, 12)),
-        Bomb("append at once", "12 calls of empty rows", partial(_once, rows.empty_rows), at_once(append, 12)),
+        Bomb(
+            "append at once",
+            "12 views of one text",
+            partial(_once, rows.views_of_one_text),
+            at_once(append, 12),
+        ),
+        Bomb(
+            "append at once", "12 calls of empty rows", partial(_once, rows.empty_rows), at_once(append, 12)
+        ),
         Bomb("append at once", "20 requests of short rows", lambda: [rows.short_rows()] * 20, append),
         Bomb("append at once", "500 idle calls", lambda: None, _idle_calls),
-        Bomb("write streams", "1,000 of them", lambda: None, _unary(f"{_WRITE}CreateWriteStream", _created_streams)),
-        Bomb("write streams", "a commit of 80,000", lambda: None, _unary(f"{_WRITE}BatchCommitWriteStreams", _commits)),
+        Bomb(
+            "write streams",
+            "1,000 of them",
+            lambda: None,
+            _unary(f"{_WRITE}CreateWriteStream", _created_streams),
+        ),
+        Bomb(
+            "write streams",
+            "a commit of 80,000",
+            lambda: None,
+            _unary(f"{_WRITE}BatchCommitWriteStreams", _commits),
+        ),
         Bomb("write streams", "a flush of 2^63 rows", lambda: None, _unary(f"{_WRITE}FlushRows", _flushes)),
-        Bomb("write streams", "3,000 small calls", lambda: None, _unary(f"{_WRITE}GetWriteStream", _small_calls)),
+        Bomb(
+            "write streams",
+            "3,000 small calls",
+            lambda: None,
+            _unary(f"{_WRITE}GetWriteStream", _small_calls),
+        ),
     ]
     found += [
         Bomb("read", f"a restriction: {name}", partial(_session, text), _read)
@@ -211,7 +231,12 @@ def rpc_bombs() -> list[Bomb]:
     found += [
         Bomb("read", "100,000 selected fields", partial(_session, "", fields), _read),
         Bomb("read", "2^31 streams", partial(_session, streams=(1 << 31) - 1), _read),
-        Bomb("read", "40 sessions of a large text at once", partial(_session, sql.EXPRESSIONS["a large text"]), at_once(_read, 40)),
+        Bomb(
+            "read",
+            "40 sessions of a large text at once",
+            partial(_session, sql.EXPRESSIONS["a large text"]),
+            at_once(_read, 40),
+        ),
         Bomb("read", "a message that is not one", partial(bytes, 4_000_000), _read),
     ]
     return found

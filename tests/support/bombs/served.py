@@ -94,9 +94,11 @@ class Served:
         self.create_table("t", FIELDS)
         tests = str(Path(__file__).parents[2])
         self._watch = subprocess.Popen(
-            [sys.executable, "-m", "support.bombs.watch"]
-            + [str(self.pid), self.addresses["http"], TABLE, str(guard_bytes)]
-            + [self.addresses["grpc"], base64.b64encode(_append_request()).decode()],
+            [
+                *(sys.executable, "-m", "support.bombs.watch"),
+                *(str(self.pid), self.addresses["http"], TABLE, str(guard_bytes)),
+                *(self.addresses["grpc"], base64.b64encode(_append_request()).decode()),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -191,11 +193,11 @@ class Served:
             )
         return _end(status, answer)
 
-    def load(self, data: bytes, format: str, *, timeout: float = 30, fields: Any = None, **more: Any) -> End:
+    def load(self, data: bytes, kind: str, *, timeout: float = 30, fields: Any = None, **more: Any) -> End:
         """Upload a file in one request, and wait for its job."""
         table = f"l{time.monotonic_ns()}"
         settings: dict[str, Any] = {
-            "sourceFormat": format,
+            "sourceFormat": kind,
             "destinationTable": {"projectId": "p", "datasetId": "d", "tableId": table},
             **({"schema": {"fields": fields}} if fields else {"autodetect": True}),
             **more,

@@ -71,9 +71,7 @@ def slow_uploads(served: Served, count: int = 300) -> End:
 
 def large_slow_bodies(served: Served, count: int = 60) -> End:
     """60 inserts that send 9 MB of a body of 10 MB, and then nothing."""
-    head = _head(
-        "POST", f"{TABLE}/insertAll", "Content-Type: application/json", "Content-Length: 10000000"
-    )
+    head = _head("POST", f"{TABLE}/insertAll", "Content-Type: application/json", "Content-Length: 10000000")
     with ExitStack() as stack:
         opened = _open(served, stack, count)
         _send(opened, head)
@@ -99,9 +97,7 @@ def _slow(served: Served, count: int, path: str, kind: str, begin: bytes) -> End
 
 def tiny_chunks(served: Served, count: int = 20) -> End:
     """20 inserts whose bodies come in chunks of one byte."""
-    head = _head(
-        "POST", f"{TABLE}/insertAll", "Content-Type: application/json", "Transfer-Encoding: chunked"
-    )
+    head = _head("POST", f"{TABLE}/insertAll", "Content-Type: application/json", "Transfer-Encoding: chunked")
     with ExitStack() as stack:
         opened = _open(served, stack, count)
         _send(opened, head)

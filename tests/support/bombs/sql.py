@@ -1,4 +1,4 @@
-"""Queries that ask for much time or memory, each with a name that says how: depth, width, length or growth."""
+"""Queries that ask for much time or memory, each with a name that says how it grows."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def _chains() -> dict[str, str]:
     columns = ["c0 AS (SELECT 1 AS x)"] + [
         f"c{n} AS (SELECT STRUCT(x, x AS y) AS x FROM c{n - 1})" for n in range(1, 31)
     ]
-    texts = ["c0 AS (SELECT 'x' AS x)"] + [f"c{n} AS (SELECT x || x AS x FROM c{n - 1})" for n in range(1, 36)]
+    texts = ["c0 AS (SELECT 'x' AS x)"] + [
+        f"c{n} AS (SELECT x || x AS x FROM c{n - 1})" for n in range(1, 36)
+    ]
     return {
         "CTEs that join the one before twice": f"WITH {', '.join(joined)} SELECT COUNT(*) FROM c30",
         "CTEs that unite the one before twice": f"WITH {', '.join(united)} SELECT COUNT(*) FROM c30",
@@ -139,8 +141,12 @@ def _wide() -> dict[str, str]:
         "5,000 CTEs": "WITH "
         + ",".join(f"c{n} AS (SELECT * FROM c{n - 1})" if n else "c0 AS (SELECT 1)" for n in range(5_000))
         + " SELECT * FROM c4999",
-        "20,000 branches of CASE": "SELECT CASE 1 " + "".join(f"WHEN {n} THEN {n} " for n in range(20_000)) + "END",
-        "2,000 windows": "SELECT " + ",".join("SUM(x) OVER (ORDER BY x)" for _ in range(2_000)) + " FROM (SELECT 1 AS x)",
+        "20,000 branches of CASE": "SELECT CASE 1 "
+        + "".join(f"WHEN {n} THEN {n} " for n in range(20_000))
+        + "END",
+        "2,000 windows": "SELECT "
+        + ",".join("SUM(x) OVER (ORDER BY x)" for _ in range(2_000))
+        + " FROM (SELECT 1 AS x)",
         "a name of 5 million letters": f"SELECT 1 AS {'a' * 5_000_000}",
         "a text of 9 million letters": f"SELECT LENGTH('{'a' * 9_000_000}')",
         "a comment of 9 million letters": f"SELECT 1 /* {'a' * 9_000_000} */",
@@ -178,20 +184,21 @@ def _growing() -> dict[str, str]:
         "RPAD of bytes": "SELECT LENGTH(RPAD(b'x', 2000000000))",
         "REPLACE": f"SELECT LENGTH(REPLACE({text}, 'x', {text}))",
         "REGEXP_REPLACE": f"SELECT LENGTH(REGEXP_REPLACE({text}, 'x', {text}))",
-        "TRANSLATE": f"SELECT LENGTH(TRANSLATE(REPEAT('x', 100000000), 'x', 'y'))",
+        "TRANSLATE": "SELECT LENGTH(TRANSLATE(REPEAT('x', 100000000), 'x', 'y'))",
         "TO_JSON_STRING": f"SELECT LENGTH(TO_JSON_STRING({_BIG}))",
         "GENERATE_ARRAY": "SELECT ARRAY_LENGTH(GENERATE_ARRAY(1, 1000000000000))",
         "GENERATE_ARRAY of fractions": "SELECT ARRAY_LENGTH(GENERATE_ARRAY(0, 1, 1e-12))",
         "GENERATE_DATE_ARRAY": "SELECT ARRAY_LENGTH(GENERATE_DATE_ARRAY('0001-01-01', '9999-12-31')) "
         "FROM UNNEST(GENERATE_ARRAY(1, 100000))",
-        "GENERATE_TIMESTAMP_ARRAY": "SELECT ARRAY_LENGTH(GENERATE_TIMESTAMP_ARRAY('0001-01-01', '9999-12-31', "
-        "INTERVAL 1 MICROSECOND))",
+        "GENERATE_TIMESTAMP_ARRAY": "SELECT ARRAY_LENGTH(GENERATE_TIMESTAMP_ARRAY('0001-01-01', "
+        "'9999-12-31', INTERVAL 1 MICROSECOND))",
         "STRING_AGG": f"SELECT LENGTH(STRING_AGG({text})) FROM UNNEST({_BIG})",
         "ARRAY_AGG": f"SELECT ARRAY_LENGTH(ARRAY_AGG({text})) FROM UNNEST({_BIG})",
         "ARRAY_AGG DISTINCT": f"SELECT ARRAY_LENGTH(ARRAY_AGG(DISTINCT a * 1000000 + b)) FROM {many}",
         "COUNT DISTINCT": f"SELECT COUNT(DISTINCT a * 1000000 + b) FROM {many}",
         "CROSS JOIN": f"SELECT COUNT(*) FROM {many}, UNNEST({_BIG}) c",
-        "CROSS JOIN of texts": f"SELECT SUM(LENGTH(CONCAT(CAST(a AS STRING), CAST(b AS STRING)))) FROM {many}",
+        "CROSS JOIN of texts": f"SELECT SUM(LENGTH(CONCAT(CAST(a AS STRING), CAST(b AS STRING)))) "
+        f"FROM {many}",
         "ORDER BY": f"SELECT a FROM {many} ORDER BY RAND() LIMIT 100000000",
         "GROUP BY": f"SELECT a * b, COUNT(*) FROM {many} GROUP BY 1",
         "window": f"SELECT MAX(s) FROM (SELECT SUM(a) OVER (ORDER BY b ROWS BETWEEN 100000 PRECEDING AND "
@@ -199,7 +206,8 @@ def _growing() -> dict[str, str]:
         "rows of 100 kB": f"SELECT x, {text} AS t FROM UNNEST(GENERATE_ARRAY(1, 65536)) AS x",
         "rows of 100 kB with other texts": f"SELECT CONCAT({text}, CAST(x AS STRING)) AS t FROM "
         "UNNEST(GENERATE_ARRAY(1, 65536)) AS x",
-        "arrays of 100,000 numbers": "SELECT GENERATE_ARRAY(1, 100000) AS a FROM UNNEST(GENERATE_ARRAY(1, 65536))",
+        "arrays of 100,000 numbers": "SELECT GENERATE_ARRAY(1, 100000) AS a FROM "
+        "UNNEST(GENERATE_ARRAY(1, 65536))",
         "endless rows": f"SELECT a, b FROM {many}",
         "a pivot": f"SELECT * FROM (SELECT a, b FROM {many}) PIVOT(SUM(a) FOR b IN (1, 2, 3))",
         "quantiles": f"SELECT APPROX_QUANTILES(a * b, 1000000) FROM {many}",
@@ -223,7 +231,8 @@ def _functions() -> dict[str, str]:
         "SPLIT": "SELECT ARRAY_LENGTH(SPLIT(REPEAT('a,', 100000000)))",
         "NORMALIZE": "SELECT LENGTH(NORMALIZE(REPEAT('\\uFDFA', 20000000), NFKD))",
         "NORMALIZE of marks": "SELECT LENGTH(NORMALIZE(CONCAT('a', REPEAT('\\u0315\\u0300', 3000000))))",
-        "NORMALIZE_AND_CASEFOLD": f"SELECT SUM(LENGTH(NORMALIZE_AND_CASEFOLD(REPEAT('\\uFB03', 1000)))) FROM {numbers}",
+        "NORMALIZE_AND_CASEFOLD": f"SELECT SUM(LENGTH(NORMALIZE_AND_CASEFOLD(REPEAT('\\uFB03', 1000)))) "
+        f"FROM {numbers}",
         "FORMAT with a huge width": "SELECT LENGTH(FORMAT('%2000000000d', 1))",
         "FORMAT with a width given": "SELECT LENGTH(FORMAT('%*d', 2000000000, 1))",
         "FORMAT with a huge precision": "SELECT LENGTH(FORMAT('%.2000000000f', 1.5))",
@@ -237,25 +246,28 @@ def _functions() -> dict[str, str]:
         "PARSE_JSON of deep JSON": f"SELECT TO_JSON_STRING(PARSE_JSON({json_text}))",
         "JSON_VALUE of deep JSON": f"SELECT JSON_QUERY({json_text}, '$[0][0]')",
         "a deep path of JSON": f"SELECT JSON_VALUE({json_text}, CONCAT('$', REPEAT('[0]', 50000)))",
-        "JSON of many keys": "SELECT LENGTH(TO_JSON_STRING(PARSE_JSON(CONCAT('{', (SELECT STRING_AGG(CONCAT('\"k', "
-        f"CAST(x AS STRING), '\":1')) FROM {numbers}), '}}'))))",
-        "JSON_EXTRACT_ARRAY": "SELECT ARRAY_LENGTH(JSON_EXTRACT_ARRAY(CONCAT('[', REPEAT('0,', 30000000), '0]')))",
-        "a line of many points": f"SELECT ST_LENGTH(ST_GEOGFROMTEXT(CONCAT('LINESTRING(', (SELECT {points} FROM "
-        f"{numbers}), ')')))",
+        "JSON of many keys": "SELECT LENGTH(TO_JSON_STRING(PARSE_JSON(CONCAT('{', (SELECT STRING_AGG("
+        f"CONCAT('\"k', CAST(x AS STRING), '\":1')) FROM {numbers}), '}}'))))",
+        "JSON_EXTRACT_ARRAY": "SELECT ARRAY_LENGTH(JSON_EXTRACT_ARRAY(CONCAT('[', REPEAT('0,', 30000000), "
+        "'0]')))",
+        "a line of many points": f"SELECT ST_LENGTH(ST_GEOGFROMTEXT(CONCAT('LINESTRING(', (SELECT {points} "
+        f"FROM {numbers}), ')')))",
         "a polygon of many points": "SELECT ST_ISVALID(ST_GEOGFROMTEXT(CONCAT('POLYGON((', (SELECT "
         f"{points} FROM {numbers}), '))')))",
         "a deep collection": "SELECT ST_ASTEXT(ST_GEOGFROMTEXT(CONCAT(REPEAT('GEOMETRYCOLLECTION(', 20000), "
         "'POINT(1 1)', REPEAT(')', 20000))))",
         "many buffers": f"SELECT SUM(ST_AREA(ST_BUFFER(ST_GEOGPOINT(MOD(x, 180), 1), 1000))) FROM {numbers}",
-        "ST_UNION_AGG": f"SELECT ST_ASTEXT(ST_UNION_AGG(ST_GEOGPOINT(MOD(x, 180), MOD(x, 89)))) FROM {numbers}",
+        "ST_UNION_AGG": f"SELECT ST_ASTEXT(ST_UNION_AGG(ST_GEOGPOINT(MOD(x, 180), MOD(x, 89)))) "
+        f"FROM {numbers}",
         "EDIT_DISTANCE": "SELECT EDIT_DISTANCE(REPEAT('a', 1000000), REPEAT('b', 1000000))",
         "SOUNDEX": f"SELECT MAX(SOUNDEX(REPEAT('a', 100000))) FROM {numbers}",
-        "LEVENSHTEIN over rows": f"SELECT MAX(EDIT_DISTANCE(REPEAT('a', 1000), REPEAT('b', 1000))) FROM {numbers}",
+        "LEVENSHTEIN over rows": f"SELECT MAX(EDIT_DISTANCE(REPEAT('a', 1000), REPEAT('b', 1000))) "
+        f"FROM {numbers}",
         "TO_CODE_POINTS": "SELECT ARRAY_LENGTH(TO_CODE_POINTS(REPEAT('a', 100000000)))",
         "NET.HOST": f"SELECT MAX(NET.HOST(CONCAT('http://', REPEAT('a.', 100000), x))) FROM {numbers}",
         "PARSE_DATE": f"SELECT MAX(PARSE_DATE(REPEAT('%Y ', 10000), REPEAT('2026 ', 10000))) FROM {numbers}",
         "FORMAT_DATE": "SELECT LENGTH(FORMAT_DATE(REPEAT('%c', 20000000), DATE '2026-01-01'))",
-        "a long interval": f"SELECT CAST(REPEAT('9', 1000000) AS INTERVAL)",
+        "a long interval": "SELECT CAST(REPEAT('9', 1000000) AS INTERVAL)",
         "SHA512": "SELECT SHA512(REPEAT('a', 1500000000))",
         "TO_BASE64": "SELECT LENGTH(TO_BASE64(CAST(REPEAT('a', 1000000000) AS BYTES)))",
         "COMPRESS": "SELECT LENGTH(CODE_POINTS_TO_STRING(GENERATE_ARRAY(1, 55000000)))",
@@ -268,12 +280,14 @@ def _scripts() -> dict[str, str]:
         "an endless loop": "LOOP SELECT 1; END LOOP",
         "an empty loop": "DECLARE x INT64 DEFAULT 0; WHILE TRUE DO SET x = x + 1; END WHILE",
         "a text that doubles": "DECLARE s STRING DEFAULT 'x'; LOOP SET s = s || s; END LOOP",
-        "an array that doubles": "DECLARE a ARRAY<INT64> DEFAULT [1]; LOOP SET a = ARRAY_CONCAT(a, a); END LOOP",
+        "an array that doubles": "DECLARE a ARRAY<INT64> DEFAULT [1]; LOOP SET a = ARRAY_CONCAT(a, a); "
+        "END LOOP",
         "2,000 SELECTs": f"{rows};" * 2_000,
         "SELECTs in a loop": f"LOOP {rows}; END LOOP",
         "EXECUTE IMMEDIATE of itself": "DECLARE q STRING DEFAULT 'EXECUTE IMMEDIATE @@q'; "
         "EXECUTE IMMEDIATE CONCAT('EXECUTE IMMEDIATE ', TO_JSON_STRING(q))",
-        "EXECUTE IMMEDIATE in a loop": "LOOP EXECUTE IMMEDIATE CONCAT('SELECT ', REPEAT('1+', 10000), '1'); END LOOP",
+        "EXECUTE IMMEDIATE in a loop": "LOOP EXECUTE IMMEDIATE CONCAT('SELECT ', REPEAT('1+', 10000), '1'); "
+        "END LOOP",
         "1,000 BEGIN blocks in each other": "BEGIN " * 1_000 + "SELECT 1;" + " END;" * 1_000,
         "1,000 IFs in each other": "IF TRUE THEN " * 1_000 + "SELECT 1;" + " END IF;" * 1_000,
         "50,000 statements": "SELECT 1;" * 50_000,
@@ -310,7 +324,8 @@ def doubling_views(count: int = 26) -> list[str]:
     """Statements that create views, each of which reads the one before twice."""
     made = ["CREATE OR REPLACE VIEW d.v0 AS SELECT 1 AS x"]
     made += [
-        f"CREATE OR REPLACE VIEW d.v{n} AS SELECT a.x FROM d.v{n - 1} a, d.v{n - 1} b" for n in range(1, count)
+        f"CREATE OR REPLACE VIEW d.v{n} AS SELECT a.x FROM d.v{n - 1} a, d.v{n - 1} b"
+        for n in range(1, count)
     ]
     return made
 

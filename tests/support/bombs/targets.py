@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import tempfile
@@ -148,8 +149,5 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
 
 def call(target: Callable[[bytes], Any], data: bytes) -> None:
     """Call a target; raises only what is a fault."""
-    try:
+    with contextlib.suppress(Refused, QueryError):
         target(data)
-    except (Refused, QueryError):
-        pass
-

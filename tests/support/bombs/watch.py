@@ -1,8 +1,8 @@
 """A process beside a server that asks for its health, inserts rows and measures memory.
 
 It is a process of its own, so that making and sending bombs does not delay its clock. Probes begin at fixed
-times, whether the earlier ones are answered or not: a server that stands still for some seconds delays many of
-them. The second largest of neighbours counts, as one alone may be the machine's fault.
+times, whether the earlier ones are answered or not: a server that stands still for some seconds delays many.
+What counts is the time that two in a row have reached, as one alone may be the machine's fault.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Watch:
             "own": max(self._peaks.own, proc.peak(self._pid)),
             "children": self._peaks.children,
             "largest": self._peaks.largest,
-            "count": self._peaks.count,
+            "count": self._peaks.processes,
             "tree": self._tree,
             "killed": self._killed,
         }
@@ -127,7 +127,7 @@ class Watch:
         """One row on the default stream, on a call of its own."""
         assert self._channel is not None
         assert self._append_to is not None
-        call = self._channel.stream_stream(_APPEND_ROWS)()
+        call: Any = self._channel.stream_stream(_APPEND_ROWS)()
         try:
             await call.write(self._append_to[1])
             answer = await call.read()
