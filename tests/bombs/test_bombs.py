@@ -74,7 +74,7 @@ def _faults(seen: Seen) -> list[str]:
 
 def _faults_at_the_end(served: Served, end: End, seconds: float) -> list[str]:
     """What is wrong with the end of a bomb, and with the server after it."""
-    faults = []
+    faults = [end.fault] if end.fault else []
     if end.status == 0:
         faults.append(f"it had no end after {seconds:.0f} s")
     elif end.status in (500, 501) and "not supported" not in end.text:

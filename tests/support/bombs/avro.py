@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import zlib
 from typing import Any, Final
 
 import zstandard
 
+from support.bombs import text as text_bombs
 from support.bombs.parquet import varint, zigzag
 
 _SYNC: Final = b"0123456789abcdef"
@@ -161,10 +161,8 @@ def claimed_meta() -> bytes:
 
 def deflated(size: int = 4 << 30) -> bytes:
     """A block of 4 GiB of zeros, in 4 MB of deflate."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    piece = bytes(1 << 24)
-    parts = [packer.compress(piece) for _ in range(size >> 24)]
-    return header(record(("x", "int")), "deflate") + block(size, b"".join([*parts, packer.flush()]))
+    data, _, _ = text_bombs.deflated(b"\0", size)
+    return header(record(("x", "int")), "deflate") + block(size, data)
 
 
 def zstandard_block(size: int = 4 << 30) -> bytes:
@@ -188,4 +186,4 @@ def claimed_snappy() -> bytes:
 
 def full_block(size: int = 255 << 20) -> bytes:
     """A block just below a limit of 256 MiB: 255 million integers of one byte, in 250 kB."""
-    return header(record(("x", "int")), "deflate") + block(size, zlib.compress(bytes(size), 9)[2:-4])
+    return header(record(("x", "int")), "deflate") + block(size, text_bombs.deflated(b"\0", size)[0])

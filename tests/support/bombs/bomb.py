@@ -50,6 +50,6 @@ def at_once(throw: Throw, count: int) -> Throw:
         for thread in threads:
             thread.join()
         worst = min(ends, key=lambda end: (end.status != 0, -end.status))
-        return End(worst.status, f"{count} at once, the worst: {worst.text}")
+        return End(worst.status, f"{count} at once, the worst: {worst.text}", worst.fault)
 
     return thrown

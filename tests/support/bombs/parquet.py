@@ -77,8 +77,8 @@ def levels(*runs: bytes) -> bytes:
 def packed(data: bytes, codec: int) -> bytes:
     """The bytes of a page with a codec."""
     if codec == GZIP:
-        return gzip.compress(data, 9, mtime=0)
-    return zstandard.ZstdCompressor(19).compress(data) if codec == ZSTD else data
+        return gzip.compress(data, 6, mtime=0)
+    return zstandard.ZstdCompressor(3).compress(data) if codec == ZSTD else data
 
 
 def page(data: bytes, values: int, *, codec: int = UNCOMPRESSED, claimed: int | None = None) -> bytes:

@@ -42,10 +42,17 @@ FIELDS: Final = [{"name": "id", "type": "INT64"}, {"name": "name", "type": "STRI
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a bomb ended: the answer's status and the beginning of its text; 0 if nothing answered."""
+    """How a bomb ended.
+
+    Args:
+        status: That of the answer, 0 if nothing answered.
+        text: The beginning of the answer.
+        fault: What is wrong with it, besides its status.
+    """
 
     status: int
     text: str
+    fault: str = ""
 
     def __str__(self) -> str:
         return f"{self.status or 'no answer'} {self.text}"
@@ -151,11 +158,15 @@ class Served:
         body: bytes | None = None,
         *,
         timeout: float = 30,
+        source: str = "127.0.0.1",
         **headers: str,
     ) -> tuple[int, dict[str, str], bytes]:
-        """Send a request; returns the status, the headers and the body. Status 0: no answer."""
+        """Send a request; returns the status, the headers and the body. Status 0: no answer.
+
+        ``source`` is the client's address: another one of this machine is another client.
+        """
         host, _, port = self.addresses["http"].rpartition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
+        connection = http.client.HTTPConnection(host, int(port), timeout=timeout, source_address=(source, 0))
         sent = {"Content-Type": "application/json"} | {
             name.replace("_", "-"): value for name, value in headers.items()
         }

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import functools
 import gzip
+import struct
 import zlib
+
+
+def deflated(piece: bytes, times: int) -> tuple[bytes, int, int]:
+    """A piece many times as one stream of deflate; also its checksum and its size.
+
+    A chunk is compressed once: after a full flush, the same bytes stand for the same chunk again.
+    """
+    per = max(1, (1 << 22) // len(piece))
+    chunk, rest = piece * per, piece * (times % per)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    packed = packer.compress(chunk) + packer.flush(zlib.Z_FULL_FLUSH)
+    checksum = 0
+    for _ in range(times // per):
+        checksum = zlib.crc32(chunk, checksum)
+    last = zlib.compressobj(9, zlib.DEFLATED, -15)
+    end = last.compress(rest) + last.flush()
+    return packed * (times // per) + end, zlib.crc32(rest, checksum), times * len(piece)
 
 
 @functools.cache
 def packed_repeats(piece: bytes, times: int) -> bytes:
-    """A piece many times as gzip, compressed in a stream."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    per = max(1, (1 << 22) // len(piece))
-    chunk = piece * per
-    parts = [packer.compress(chunk) for _ in range(times // per)]
-    return b"".join([*parts, packer.compress(piece * (times % per)), packer.flush()])
+    """A piece many times as one member of gzip."""
+    data, checksum, size = deflated(piece, times)
+    end = struct.pack("<II", checksum, size & 0xFFFFFFFF)
+    return b"\x1f\x8b\x08" + bytes(6) + b"\xff" + data + end
 
 
 # -- CSV -----------------------------------------------------------------------------------------------
