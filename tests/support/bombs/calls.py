@@ -52,7 +52,7 @@ def _begin(served: Served, source: str = "127.0.0.1") -> int:
 def _sessions(served: Served, _: Any, seconds: float) -> End:
     """Begin many uploads without a byte. Then another client begins one."""
     until = time.monotonic() + seconds
-    statuses = []
+    statuses: list[int] = []
     while len(statuses) < 1_200 and time.monotonic() < until:
         statuses.append(_begin(served))
     other = _begin(served, "127.0.0.2")
