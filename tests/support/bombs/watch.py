@@ -182,6 +182,9 @@ async def _main(pid: str, address: str, table: str, guard: str, *append_to: str)
         else:
             answer = await watch.end()
         print(json.dumps(answer), flush=True)
+    # The tests were ended: the server is in a session of its own, and would stay.
+    with suppress(OSError):
+        os.killpg(int(pid), signal.SIGKILL)
 
 
 if __name__ == "__main__":
