@@ -36,6 +36,7 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.jobs.load import LoadJobs
     from lode.ingest.jobs.registry import Jobs
     from lode.ingest.jobs.uploads import Uploads
+    from lode.sandbox.processes import Processes
 
 if TYPE_CHECKING:
     import socket
@@ -81,7 +82,9 @@ class Server:
             undo.callback(self.jobs.close)
             self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
             buckets = Buckets(settings.buckets)
-            self.jobs.register("load", LoadJobs(self.engine, table_properties, buckets))
+            self._processes = Processes()
+            undo.callback(self._processes.close)
+            self.jobs.register("load", LoadJobs(self.engine, table_properties, buckets, self._processes))
             if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
                 from lode.ingest.jobs.query import QueryJobs
 
@@ -148,6 +151,7 @@ class Server:
         await asyncio.to_thread(self._compactor.stop)
         await asyncio.to_thread(self.jobs.close)
         await asyncio.to_thread(self._end_queries)
+        await asyncio.to_thread(self._processes.close)
         await asyncio.to_thread(self.uploads.close)
         await asyncio.to_thread(self.engine.close)
 

@@ -34,6 +34,7 @@ _GRACE_SECONDS: Final = 2.0
 _IDLE_SECONDS: Final = 300.0
 # A process that had used this part of its memory when it was killed from outside lacked memory.
 _FULL: Final = 0.7
+_CRASHES: Final = (signal.SIGSEGV, signal.SIGFPE, signal.SIGILL)
 # A single thread is given so much processor time more than its time, before the kernel ends it.
 _SPARE_SECONDS: Final = 10.0
 
@@ -60,11 +61,14 @@ class ProcessLostError(Exception):
 
     Attributes:
         reason: Why it was ended; empty if it has ended by itself.
+        is_crash: Whether a fault of the memory's contents has ended it, such as a library makes on damaged
+            files.
     """
 
-    def __init__(self, reason: Reason, text: str) -> None:
+    def __init__(self, reason: Reason, text: str, *, is_crash: bool = False) -> None:
         super().__init__(text)
         self.reason = reason
+        self.is_crash = is_crash
 
 
 def _described(error: Exception) -> dict[str, Any]:
@@ -233,7 +237,7 @@ class Process(Peer):
         self._is_cancelled = lambda: False
         self.handlers = {}
         self.since = time.monotonic()
-        # A call that was interrupted, or rows that were not read, leave the process in the middle of an answer.
+        # An interrupted call, or rows that were not read, leave the process in the middle of an answer.
         usable = not self._reason and not self.is_reading and (kind is None or issubclass(kind, Exception))
         self._owner.give_back(self, usable=usable)
 
@@ -336,7 +340,9 @@ class Process(Peer):
         if not self._reason and (code != -signal.SIGKILL or self._peak > self._limit * _FULL):
             self._reason = "memory"
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return ProcessLostError(self._reason, f"The process has ended ({self._reason or how})")
+        return ProcessLostError(
+            self._reason, f"The process has ended ({self._reason or how})", is_crash=-code in _CRASHES
+        )
 
 
 def _resident(pid: int) -> int:
