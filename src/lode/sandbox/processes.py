@@ -191,6 +191,8 @@ class Process(Peer):
             "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
             "PYTHONDONTWRITEBYTECODE": "1",
             "MALLOC_ARENA_MAX": "2",
+            # Arrow's own allocator takes a GiB at once, all of which counts.
+            "ARROW_DEFAULT_MEMORY_POOL": "system",
         }
         theirs, self._interrupts = os.pipe()
         os.set_blocking(self._interrupts, False)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lode.ingest.types.columns import TableSchema
 
 # A row must fit into one block.
-_BLOCK_BYTES: Final = 8 << 20
+BLOCK_BYTES: Final = 8 << 20
 _SAMPLE_BYTES: Final = 4 << 20
 # Arrow has no larger number of lines to skip, and no file has so many.
 _MAX_SKIPPED: Final = (1 << 31) - 1
@@ -268,7 +268,7 @@ class Csv:
                     pa.PythonFile(cast("Any", source), mode="r"),
                     read_options=pacsv.ReadOptions(
                         use_threads=False,
-                        block_size=_BLOCK_BYTES,
+                        block_size=BLOCK_BYTES,
                         skip_rows=min(self._skip, _MAX_SKIPPED),
                         column_names=names,
                         encoding=options.encoding,
@@ -326,8 +326,12 @@ def _named(names: list[str], columns: list[Any], spelt: dict[str, str]) -> dict[
 
 def _padded(rows: list[list[str | None]], width: int) -> list[Any]:
     """Columns of rows that have fewer values than columns."""
+    longest = max(map(len, rows))
+    nothing = pa.nulls(len(rows), pa.string())
     return [
         pa.array([row[position] if position < len(row) else None for row in rows], pa.string())
+        if position < longest
+        else nothing
         for position in range(width)
     ]
 

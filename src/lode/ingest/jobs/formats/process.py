@@ -5,13 +5,14 @@ A file decides how much memory and time it takes, and a damaged one can crash it
 
 from __future__ import annotations
 
+import csv
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lode.ingest.jobs.formats.avro import Avro
 from lode.ingest.jobs.formats.columnar import Orc, Parquet
-from lode.ingest.jobs.formats.csv_text import Csv, csv_options, integer
+from lode.ingest.jobs.formats.csv_text import BLOCK_BYTES, Csv, csv_options, integer
 from lode.ingest.jobs.formats.json_lines import JsonLines
 from lode.ingest.jobs.formats.source import FORMATS, BadRecords, TooManyErrors, bounded, cut
 from lode.ingest.status import Code, Refused
@@ -74,6 +75,7 @@ class _Load:
 def handlers(child: Child) -> dict[str, Any]:
     """What a server may call: ``open``, then the others."""
     opened: list[_Load] = []
+    csv.field_size_limit(BLOCK_BYTES)
 
     def begin_files(request: Request) -> None:
         opened.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -114,11 +114,20 @@ class Files:
         self.bad = Bad()
 
     def __enter__(self) -> Self:
-        self._open()
+        try:
+            self._open()
+        except BaseException:
+            self._close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self._close()
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._used.pid
 
     def schema(self) -> Described:
         """The columns of the first file."""
@@ -133,7 +142,7 @@ class Files:
             self._open()
         with self._refusals():
             arrow, rows = self._used.rows("rows", schema)
-            self._reading = found = (batch for batch in rows)
+            self._reading = found = cast("Generator[pa.RecordBatch]", rows)
             if not arrow.equals(schema.arrow, check_metadata=True):
                 raise PeerError({"text": "the rows have other columns"})
             yield from bounded(found, self._request.size)

@@ -31,9 +31,10 @@ FORMATS: Final = {
 MAX_ROW_BYTES: Final = 100 << 20
 CHUNK_BYTES: Final = 1 << 20
 SAMPLE_ROWS: Final = 500
-# Batches have about this size, and at most so many rows.
+# Batches have about this size, and at most so many rows. Larger ones are cut.
 BATCH_BYTES: Final = 8 << 20
 BATCH_ROWS: Final = 1 << 16
+_MAX_BATCH_BYTES: Final = 4 * BATCH_BYTES
 # The largest row as it is sent to the server, so also the largest batch of one row.
 _MAX_SENT_ROW_BYTES: Final = 200 << 20
 # Files may become this many times larger, and this many bytes in any case, before they are refused.
@@ -140,7 +141,7 @@ def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches that are not larger than a batch should be, or that have one row."""
     for batch in batches:
         size = batch.nbytes
-        if size <= BATCH_BYTES:
+        if size <= _MAX_BATCH_BYTES:
             yield batch
         elif batch.num_rows > 1:
             half = batch.num_rows // 2
@@ -156,8 +157,8 @@ def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def rows_at_once(schema: TableSchema) -> int:
     """The number of rows that are decoded at once: a row takes memory for each column, sent or not."""
-    width = sum(value_bytes(column) for column in schema)
-    return max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, width)))
+    width = sum(value_bytes(column) + 2 * len(column.default) for column in schema)
+    return max(1, min(BATCH_ROWS, _MAX_BATCH_BYTES // max(1, width)))
 
 
 class Bytes:
