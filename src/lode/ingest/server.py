@@ -39,7 +39,7 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.jobs.load import LoadJobs
     from lode.ingest.jobs.registry import Jobs
     from lode.ingest.jobs.uploads import Uploads
-from lode.sandbox.processes import Processes
+    from lode.sandbox.processes import Processes
 
 if TYPE_CHECKING:
     import socket
@@ -97,7 +97,7 @@ class Server:
                 of_client=settings.client_uploads,
             )
             buckets = Buckets(settings.buckets)
-            self.jobs.register("load", LoadJobs(self.engine, table_properties, buckets))
+            self.jobs.register("load", LoadJobs(self.engine, table_properties, buckets, self._processes))
             if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
                 from lode.ingest.jobs.query import QueryJobs, limits_of
                 from lode.ingest.jobs.sql.apart import SqlApart as Apart

@@ -22,6 +22,7 @@ from lode.units import Bytes, Seconds
 # size in Protobuf, integers of one byte eight times.
 MAX_EXPANSION = 8
 MIN_QUERY_BYTES = 16 << 20
+MIN_LOAD_BYTES = 64 << 20
 _POSITIVE = (
     "request_bytes",
     "window_bytes",
@@ -29,6 +30,8 @@ _POSITIVE = (
     "client_staged_bytes",
     "uploads",
     "client_uploads",
+    "loads",
+    "load_time",
     "queries",
     "query_threads",
     "query_time",
@@ -68,6 +71,9 @@ class Settings:
         client_uploads: The number of uploads that one client may have open.
         buckets: The directory with the buckets that load jobs read and extract jobs write: gs://bucket/file
             is bucket/file in it. Such jobs are refused if not given.
+        loads: The number of load jobs that run at the same time; others wait.
+        load_bytes: The memory of the process that reads the files of one load job.
+        load_time: The longest time of one load job.
         queries: The number of SQL queries that run at the same time; others wait.
         query_bytes: The memory of one SQL query.
         query_threads: The threads of one SQL query.
@@ -103,6 +109,9 @@ class Settings:
     uploads: int = 1_000
     client_uploads: int = 100
     buckets: Path | None = None
+    loads: int = 2
+    load_bytes: Bytes = 1 << 30
+    load_time: Seconds = 3600
     queries: int = 4
     query_bytes: Bytes = 1 << 30
     query_threads: int = 1
@@ -136,6 +145,8 @@ class Settings:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: it must be more than 0")
         if self.query_bytes < MIN_QUERY_BYTES:
             raise InvalidOptionError(f"query_bytes is {self.query_bytes}: a query needs at least 16MiB")
+        if self.load_bytes < MIN_LOAD_BYTES:
+            raise InvalidOptionError(f"load_bytes is {self.load_bytes}: a load job needs at least 64MiB")
 
     def known_hosts(self, address: str) -> tuple[str, ...] | None:
         """The host names allowed in HTTP requests to this address, besides loopback; None allows all."""

@@ -87,7 +87,10 @@ class Peer(ABC):
                 if kind == DONE:
                     return
                 batch = pa.ipc.read_record_batch(pa.py_buffer(content), schema)
-                batch.validate()
+                for column in batch.columns:
+                    # Offsets of a process that was taken over could lead out of its memory. Arrow knows no
+                    # number of 77 digits.
+                    column.validate(full="decimal256" not in str(column.type))
                 yield batch
         finally:
             self.stop_reading()

@@ -34,6 +34,7 @@ _GRACE_SECONDS: Final = 2.0
 _IDLE_SECONDS: Final = 300.0
 # A process that had used this part of its memory when it was killed from outside lacked memory.
 _FULL: Final = 0.7
+_CRASHES: Final = (signal.SIGSEGV, signal.SIGFPE, signal.SIGILL)
 # A single thread is given so much processor time more than its time, before the kernel ends it.
 _SPARE_SECONDS: Final = 10.0
 
@@ -60,11 +61,14 @@ class ProcessLostError(Exception):
 
     Attributes:
         reason: Why it was ended; empty if it has ended by itself.
+        is_crash: Whether a fault of the memory's contents has ended it, such as a library makes on damaged
+            files.
     """
 
-    def __init__(self, reason: Reason, text: str) -> None:
+    def __init__(self, reason: Reason, text: str, *, is_crash: bool = False) -> None:
         super().__init__(text)
         self.reason = reason
+        self.is_crash = is_crash
 
 
 def _described(error: Exception) -> dict[str, Any]:
@@ -339,7 +343,9 @@ class Process(Peer):
         if not self._reason and (code != -signal.SIGKILL or self._peak > self._limit * _FULL):
             self._reason = "memory"
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return ProcessLostError(self._reason, f"The process has ended ({self._reason or how})")
+        return ProcessLostError(
+            self._reason, f"The process has ended ({self._reason or how})", is_crash=-code in _CRASHES
+        )
 
 
 def _resident(pid: int) -> int:

@@ -15,6 +15,7 @@ from ingest.decode.test_arrow import message as arrow_message
 from ingest.decode.test_proto_hostile import DECODER, ROW
 from lode.ingest.api.append_call import request_weight
 from lode.ingest.decode.arrow import MAX_MESSAGES, ArrowRows
+from lode.ingest.decode.json import JsonRows
 from lode.ingest.decode.packed import MAX_UNPACKED_BYTES
 from lode.ingest.decode.proto.decoder import ProtoRows
 from lode.ingest.status import Code, Refused
@@ -316,3 +317,77 @@ def test_no_request_hides_its_rows_from_the_weighing(fields: list[tuple[int, byt
 def test_a_request_of_arrow_rows_weighs_what_it_is() -> None:
     data = types.AppendRowsRequest.serialize(arrow_request("s", batch_of(range(1_000))))
     assert request_weight(data) == len(data)
+
+
+def with_long_vtable(sent: bytes) -> bytes:
+    """The same message, whose record batch lists its fields in more than 32 KiB, most of them left out."""
+    size = int.from_bytes(sent[4:8], "little")
+    metadata, body = bytearray(sent[8 : 8 + size]), sent[8 + size :]
+
+    def number(at: int) -> int:
+        return int.from_bytes(metadata[at : at + 4], "little", signed=True)
+
+    def field_of(table: int, position: int) -> int:
+        entry = table - number(table) + 4 + 2 * position
+        return table + int.from_bytes(metadata[entry : entry + 2], "little")
+
+    header = field_of(number(0), 2)
+    batch = header + number(header)
+    vtable = batch - number(batch)
+    known = int.from_bytes(metadata[vtable : vtable + 2], "little")
+    entries = metadata[vtable + 2 : vtable + known]
+    long = 0x8000 + 8
+    metadata[batch : batch + 4] = (batch - len(metadata)).to_bytes(4, "little", signed=True)
+    metadata += long.to_bytes(2, "little") + entries + bytes(long - known)
+    metadata += bytes(-len(metadata) % 8)
+    return sent[:4] + len(metadata).to_bytes(4, "little") + bytes(metadata) + body
+
+
+def test_a_compressed_batch_with_a_long_list_of_fields_is_refused() -> None:
+    batch = pa.record_batch({"a": pa.repeat(pa.scalar(0, pa.int64()), 200_000)})
+    schema, sent = of(Column("a", "INT64")), with_long_vtable(arrow_message(batch, "zstd"))
+    assert pa.ipc.read_record_batch(pa.py_buffer(sent), batch.schema).num_rows == 200_000
+    rows = ArrowRows(schema, batch.schema.serialize().to_pybytes(), max_unpacked_bytes=LIMIT)
+    refused(lambda: rows.open(sent))
+
+
+JSON_BOMBS: dict[str, tuple[TableSchema, list[Any]]] = {
+    "columns that are left out": (of(*(Column(f"f{at}", "INT64") for at in range(1000))), [{}] * 200),
+    "fields of structs in a list": (
+        of(Column("l", "STRUCT", "REPEATED", tuple(Column(f"f{at}", "INT64") for at in range(1000)))),
+        [{"l": [{}] * 200}],
+    ),
+    "structs in structs": (
+        of(Column("s", "STRUCT", fields=(Column("l", "STRUCT", "REPEATED", (Column("f", "BIGNUMERIC"),)),))),
+        [{"s": {"l": [{}] * 40_000}}],
+    ),
+    "defaults": (of(Column("a", "STRING", default=f"'{'x' * 5000}'"), Column("b", "INT64")), [{}] * 200),
+    "ranges": (of(Column("l", "RANGE", "REPEATED", range_element="DATE")), [{"l": [{}] * 200_000}]),
+}
+
+
+@pytest.mark.parametrize("bomb", list(JSON_BOMBS))
+def test_small_json_that_becomes_large_is_refused(bomb: str) -> None:
+    schema, rows = JSON_BOMBS[bomb]
+    refused(lambda: JsonRows(schema, max_unpacked_bytes=LIMIT).decode(rows))
+    assert JsonRows(schema, max_unpacked_bytes=LIMIT).decode([{}] * 2).num_rows == 2
+
+
+def test_the_rows_of_each_request_are_counted_for_themselves() -> None:
+    decoder = JsonRows(of(Column("a", "INT64")), max_unpacked_bytes=100)
+    for _ in range(3):
+        assert decoder.decode([{}] * 10).num_rows == 10
+
+
+@pytest.mark.parametrize("kind", ["STRUCT", "STRING", "BYTES", "JSON", "RANGE"])
+@pytest.mark.parametrize("mode", ["NULLABLE", "REPEATED"])
+def test_a_deep_value_is_a_bad_row(kind: str, mode: Any) -> None:
+    value: Any = 1
+    for _ in range(100_000):
+        value = {"x": value}
+    fields = (Column("y", "INT64"),) if kind == "STRUCT" else ()
+    element = "DATE" if kind == "RANGE" else ""
+    column = Column("a", kind, mode, fields, range_element=element)
+    with pytest.raises(Refused) as caught:
+        JsonRows(of(column)).decode([{"a": value}])
+    assert [problem.index for problem in caught.value.rows] == [0]

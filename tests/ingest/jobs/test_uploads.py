@@ -18,9 +18,7 @@ import pyarrow.orc as orc
 import pytest
 
 from lode.ingest.core.limits import StagedBytes
-from lode.ingest.jobs import load as loading
 from lode.ingest.jobs import uploads
-from lode.ingest.jobs.formats import avro, json_lines
 from lode.ingest.jobs.uploads import Uploads
 from lode.ingest.status import Refused
 from lode.testing.plugin import LodeServer
@@ -423,37 +421,10 @@ def outcome(web: Http, table: str, data: bytes, kind: str = JSON) -> str:
     return message
 
 
-def test_a_row_that_is_too_long_is_refused(web: Http, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_lines, "MAX_ROW_BYTES", 1 << 20)
-    assert "more than 1,048,576 bytes" in outcome(web, table, gzip.compress(b"x" * (4 << 20)))
-    assert "cannot be read as CSV" in outcome(web, table, gzip.compress(b"x" * (17 << 20)), "CSV")
-
-
-def test_a_file_that_becomes_too_many_rows_is_refused(
-    web: Http, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loading, "_MIN_EXPANDED_BYTES", 1000)
-    monkeypatch.setattr(loading, "_MAX_EXPANSION", 2)
-    assert "load them in several jobs" in outcome(web, table, gzip.compress(b'{"id": 1}\n' * 5000))
-
-
 def test_damaged_gzip_is_refused(web: Http, table: str) -> None:
     packed = gzip.compress(DATA)
     for data in (packed[:-9], packed[:12] + b"\xff" * 9, b"\x1f\x8b"):
         assert "cannot be read as gzip" in outcome(web, table, data)
-
-
-def test_a_block_of_avro_that_grows_is_refused(
-    web: Http, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(avro, "_MAX_BLOCK_BYTES", 100_000)
-    schema = {"type": "record", "name": "row", "fields": [{"name": "id", "type": "long"}]}
-    sink = io.BytesIO()
-    fastavro.writer(sink, schema, [{"id": 0}] * 200_000, codec="deflate", sync_interval=1 << 30)
-    assert "decompresses to more than 100000 bytes" in outcome(web, table, sink.getvalue(), "AVRO")
-    sink = io.BytesIO()
-    fastavro.writer(sink, schema, [{"id": 0}] * 200_000, sync_interval=1 << 30)
-    assert "the limit is 100000" in outcome(web, table, sink.getvalue(), "AVRO")
 
 
 def test_a_block_of_avro_that_claims_many_rows_is_refused(web: Http, table: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-_I16: Final = Struct("<h").unpack_from
+_U16: Final = Struct("<H").unpack_from
 _I32: Final = Struct("<i").unpack_from
 _I64: Final = Struct("<q").unpack_from
 _TWO_I64: Final = Struct("<qq")
@@ -86,7 +86,7 @@ def _field(metadata: memoryview[Any], table: int, number: int) -> int | None:
     """The offset of a table's field; None if it is left out."""
     vtable = table - _I32(metadata, table)[0]
     entry = 4 + 2 * number
-    if entry >= _I16(metadata, vtable)[0]:
+    if entry >= _U16(metadata, vtable)[0]:
         return None
-    offset: int = _I16(metadata, vtable + entry)[0]
+    offset: int = _U16(metadata, vtable + entry)[0]
     return table + offset if offset else None

@@ -15,12 +15,13 @@ from contextlib import suppress
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from lode.format.ids import is_utf8
 from lode.ingest.decode.fill import Filler
+from lode.ingest.decode.packed import MAX_UNPACKED_BYTES, check_unpacked, value_bytes
 from lode.ingest.status import invalid
 from lode.ingest.types.row_errors import Problems
 from lode.lazy import pa, pt
@@ -70,14 +71,23 @@ class JsonRows:
         schema: The table's.
         ignore_unknown: Ignore values that no column takes, instead of reporting them.
         now_ns: The clock, for CURRENT_TIMESTAMP() and similar defaults.
+        max_unpacked_bytes: The memory that the decoded rows of one request may take.
     """
 
     def __init__(
-        self, schema: TableSchema, *, ignore_unknown: bool = False, now_ns: Callable[[], int] = REAL.now_ns
+        self,
+        schema: TableSchema,
+        *,
+        ignore_unknown: bool = False,
+        now_ns: Callable[[], int] = REAL.now_ns,
+        max_unpacked_bytes: int = MAX_UNPACKED_BYTES,
     ) -> None:
         self._schema = schema
         self._ignore_unknown = ignore_unknown
-        self._readers = [(column, _reader_for(column, ignore_unknown=ignore_unknown)) for column in schema]
+        self._budget = _Budget(max_unpacked_bytes)
+        self._row_bytes = sum(value_bytes(column) for column in schema)
+        rules = _Rules(ignore_unknown, self._budget)
+        self._readers = [(column, _reader_for(column, rules)) for column in schema]
         self._names = frozenset(schema.arrow.names)
         self._types = [_sent_type(kind) for kind in schema.arrow.types]
         self._filler = Filler(schema, schema.arrow.names, self._types, now_ns=now_ns)
@@ -87,15 +97,25 @@ class JsonRows:
 
         A column that a row leaves out gets its default; one that is null stays null.
         """
+        # A column takes memory in each row, and in each STRUCT of a list, also if it is left out.
+        self._budget.begin(len(rows) * self._row_bytes)
         problems = Problems()
         objects = [self._checked(row, index, problems) for index, row in enumerate(rows)]
         columns: list[Any] = []
         unsent: dict[str, Any] = {}
+        sent: set[str] = set()
+        sent.update(*objects)
         for (column, reader), kind in zip(self._readers, self._types, strict=True):
+            if column.name not in sent:  # a wide table has many of them
+                columns.append(pa.nulls(len(rows), kind))
+                if column.default:
+                    unsent[column.name] = pa.repeat(True, len(rows))
+                continue
             found = [row.get(column.name, _MISSING) for row in objects]
             columns.append(_column(column, reader, kind, found, problems))
             if column.default and _MISSING in found:
                 unsent[column.name] = pa.array([value is _MISSING for value in found])
+        self._budget.take(self._filler.filled_bytes(len(rows), unsent))
         return self._filler.batch(columns, len(rows), unsent, problems, unsent)
 
     def decode_text(self, columns: Mapping[str, Any], rows: int) -> pa.RecordBatch:
@@ -191,6 +211,8 @@ def _column(column: Column, reader: Reader, kind: Any, found: list[Any], problem
     ]
     try:
         return pa.array(values, kind)
+    except MemoryError:
+        raise
     except (pa.ArrowException, OverflowError) as error:
         raise invalid(
             f"The values of column {column.name!r} are too many for one request: {error}."
@@ -246,16 +268,42 @@ class BadValue(ValueError):  # noqa: N818, the client's value, not our error
         self.path = path
 
 
-def _reader_for(column: Column, *, ignore_unknown: bool = False) -> Reader:
+class _Budget:
+    """The memory that rows take besides that of the values that were sent."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+
+    def begin(self, size: int) -> None:
+        self._size = 0
+        self.take(size)
+
+    def take(self, size: int) -> None:
+        self._size += size
+        check_unpacked(self._size, self._limit)
+
+
+class _Rules(NamedTuple):
+    """What the readers of all columns share."""
+
+    ignore_unknown: bool
+    budget: _Budget
+
+
+def _reader_for(column: Column, rules: _Rules) -> Reader:
     """The reader of the column's values, its mode included."""
-    one = _reader(column, ignore_unknown=ignore_unknown)
-    return partial(_list, one) if column.mode == "REPEATED" else one
+    one = _reader(column, rules)
+    if column.mode != "REPEATED":
+        return one
+    size = value_bytes(msgspec.structs.replace(column, mode="NULLABLE")) if column.children else 0
+    return partial(_list, one, size, rules.budget)
 
 
-def _reader(column: Column, *, ignore_unknown: bool) -> Reader:
+def _reader(column: Column, rules: _Rules) -> Reader:
     match column.type:
         case "STRUCT":
-            return _struct(column, ignore_unknown=ignore_unknown)
+            return _struct(column, rules)
         case "RANGE":
             return _range(column)
         case "NUMERIC" | "BIGNUMERIC":
@@ -263,19 +311,17 @@ def _reader(column: Column, *, ignore_unknown: bool) -> Reader:
     return _READERS[column.type]
 
 
-def _list(one: Reader, value: Any) -> list[Any]:
+def _list(one: Reader, size: int, budget: _Budget, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise BadValue(f"{_shown(value)} is not a list, and the column is REPEATED.")
+    budget.take(len(value) * size)
     if None in value:
         raise BadValue("an element of a REPEATED column is null.")
     return [one(item) for item in value]
 
 
-def _struct(column: Column, *, ignore_unknown: bool) -> Reader:
-    readers = {
-        child.name.lower(): (child.name, _reader_for(child, ignore_unknown=ignore_unknown))
-        for child in column.fields
-    }
+def _struct(column: Column, rules: _Rules) -> Reader:
+    readers = {child.name.lower(): (child.name, _reader_for(child, rules)) for child in column.fields}
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -284,7 +330,7 @@ def _struct(column: Column, *, ignore_unknown: bool) -> Reader:
         for key, item in value.items():
             known = readers.get(key.lower())
             if known is None:
-                if ignore_unknown:
+                if rules.ignore_unknown:
                     continue
                 raise BadValue("no such field.", f".{key}")
             name, reader = known
@@ -457,7 +503,10 @@ def _unreadable(value: Any, kind: str) -> BadValue:
 
 
 def _shown(value: Any) -> str:
-    text = repr(str(value) if isinstance(value, Decimal) else value)
+    try:
+        text = repr(str(value) if isinstance(value, Decimal) else value)
+    except RecursionError:
+        return "the value"
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 

@@ -10,11 +10,8 @@ from lode.format.ids import shortened
 from lode.ingest.catalog.paths import display_name
 from lode.ingest.jobs.buckets import parse_uri
 from lode.ingest.jobs.destination import CREATE, WRITE, Commit, Destination, disposition
-from lode.ingest.jobs.formats.avro import Avro
-from lode.ingest.jobs.formats.columnar import Orc, Parquet
-from lode.ingest.jobs.formats.csv_text import Csv, csv_options, integer
-from lode.ingest.jobs.formats.json_lines import JsonLines
-from lode.ingest.jobs.formats.source import BadRecords, TooManyErrors
+from lode.ingest.jobs.formats.remote import Files, Limits, Request
+from lode.ingest.jobs.formats.source import FORMATS, TooManyErrors
 from lode.ingest.jobs.schema_update import UPDATES, SchemaUpdate
 from lode.ingest.jobs.tables import parse_destination
 from lode.ingest.jobs.uploads import Upload
@@ -23,7 +20,6 @@ from lode.ingest.types.rest import from_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import pyarrow as pa
 
@@ -31,21 +27,14 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine
     from lode.ingest.jobs.buckets import Buckets
-    from lode.ingest.jobs.formats.source import Source
     from lode.ingest.jobs.job import Job
     from lode.ingest.types.columns import TableSchema
+    from lode.sandbox.processes import Processes
 
     Properties: TypeAlias = Callable[
         [dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]
     ]
 
-_FORMATS: Final = {
-    "CSV": "CSV",
-    "NEWLINE_DELIMITED_JSON": "JSON",
-    "PARQUET": "Parquet",
-    "AVRO": "Avro",
-    "ORC": "ORC",
-}
 # Options that change which rows are loaded, and that are not supported. Ignoring them would mislead.
 _UNSUPPORTED: Final = {
     "hivePartitioningOptions": "rows have only the columns of the file",
@@ -63,9 +52,6 @@ _UNSUPPORTED: Final = {
     "nullMarkers": "give one nullMarker",
     "sourceColumnMatch": "columns of CSV match by their position",
 }
-# A file may become this many times larger, and this many bytes more, before its rows are refused.
-_MAX_EXPANSION: Final = 1000
-_MIN_EXPANDED_BYTES: Final = 1 << 30
 
 
 class LoadJobs:
@@ -75,15 +61,21 @@ class LoadJobs:
         engine: The tables.
         properties: Reads the partitioning and the stored properties of a table from a configuration.
         buckets: The files of jobs without an upload.
+        processes: Those of the server, which read the files.
     """
 
     durable = True
-    workers = 4
 
-    def __init__(self, engine: Engine, properties: Properties, buckets: Buckets) -> None:
+    def __init__(
+        self, engine: Engine, properties: Properties, buckets: Buckets, processes: Processes
+    ) -> None:
         self._engine = engine
         self._properties = properties
         self._buckets = buckets
+        self._processes = processes
+        settings = engine.settings
+        self.workers = settings.loads
+        self._limits = Limits(settings.load_bytes, settings.load_time)
 
     def check(self, job: Job) -> None:
         settings = job.settings
@@ -105,30 +97,30 @@ class LoadJobs:
         settings = job.settings
         upload: Upload | None = job.payload
         files = self._buckets.find(_uris(settings)) if upload is None else [upload.path]
-        load = _Load(self._engine, self._properties, job, files)
+        given = from_rest(settings["schema"]) if (settings.get("schema") or {}).get("fields") else None
+        size = sum(path.stat().st_size for path in files)
+        request = Request(files, _format(settings), settings, given, size)
         try:
-            load.run()
+            with Files(self._processes, request, self._limits, lambda: job.is_cancelled) as opened:
+                _Load(self._engine, self._properties, job, request, opened).run()
         except TooManyErrors as error:
             job.add_errors(error.errors)
             raise
-        finally:
-            load.bad.errors = []
 
 
 class _Load:
     """One load job."""
 
-    def __init__(self, engine: Engine, properties: Properties, job: Job, files: list[Path]) -> None:
+    def __init__(
+        self, engine: Engine, properties: Properties, job: Job, request: Request, files: Files
+    ) -> None:
         self._engine = engine
         self._properties = properties
         self._job = job
+        self._request = request
         self._files = files
-        self._size = sum(path.stat().st_size for path in files)
         self._settings = settings = job.settings
-        self._format = _format(settings)
-        self.bad = BadRecords(_FORMATS[self._format], integer(settings, "maxBadRecords") or 0)
-        self._given = from_rest(settings["schema"]) if (settings.get("schema") or {}).get("fields") else None
-        self._source = self._open(files[0])
+        self._given = request.given
         self._target = Destination(
             engine,
             parse_destination(settings.get("destinationTable"), job.project, "load.destinationTable"),
@@ -139,59 +131,26 @@ class _Load:
     def run(self) -> None:
         snapshot = self._target.load(Commit.of(self._job), self._decide, self._rows)
         assert snapshot is not None
-        self._job.add_errors(self.bad.errors)
+        bad = self._files.bad
+        self._job.add_errors(bad.errors)
         self._job.statistics = {
             "load": {
-                "inputFiles": str(len(self._files)),
-                "inputFileBytes": str(self._size),
+                "inputFiles": str(len(self._request.paths)),
+                "inputFileBytes": str(self._request.size),
                 "outputRows": str(snapshot.row_count),
                 "outputBytes": str(sum(file.size_bytes for file in snapshot.files)),
-                "badRecords": str(self.bad.count),
+                "badRecords": str(bad.count),
             }
         }
 
-    def _open(self, path: Path) -> Source:
-        settings = self._settings
-        ignore = settings.get("ignoreUnknownValues") in (True, "true")
-        autodetect = settings.get("autodetect") in (True, "true") and self._given is None
-        match self._format:
-            case "PARQUET":
-                return Parquet(path, self.bad, ignore_unknown=ignore)
-            case "ORC":
-                return Orc(path, self.bad, ignore_unknown=ignore)
-            case "AVRO":
-                logical = settings.get("useAvroLogicalTypes") in (True, "true")
-                return Avro(path, self.bad, ignore_unknown=ignore, logical_types=logical)
-            case "NEWLINE_DELIMITED_JSON":
-                return JsonLines(path, self.bad, ignore_unknown=ignore, autodetect=autodetect)
-        options = csv_options(settings, ignore_unknown=ignore, autodetect=autodetect)
-        return Csv(path, self.bad, options, self._given)
-
     def _rows(self, wanted: TableDefinition) -> Iterator[pa.RecordBatch]:
-        self.bad.rows = self.bad.count = 0
-        self.bad.errors = []
-        limit = max(_MIN_EXPANDED_BYTES, _MAX_EXPANSION * self._size)
-        size = 0
-        for batch in self._batches(wanted.schema):
-            # A row takes some time and some bytes of a file, even if all of its values are null.
-            size += batch.nbytes + batch.num_rows
-            if size > limit:
-                raise invalid(
-                    f"The files have {self._size:,} bytes and become more than {limit:,} bytes of "
-                    "rows: load them in several jobs."
-                )
-            yield batch
-
-    def _batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
-        yield from self._source.batches(schema)
-        for path in self._files[1:]:
-            yield from self._open(path).batches(schema)
+        return self._files.batches(wanted.schema)
 
     def _decide(self, current: TableDefinition | None) -> TableDefinition:
         """The table that the rows are written to."""
         settings = self._settings
         if current is None:
-            schema = self._given or self._source.schema()
+            schema = self._given or self._files.schema().schema
             if schema is None:
                 raise invalid(
                     f"No schema specified on job or table {display_name(self._target.ref.name)}: give a "
@@ -211,12 +170,13 @@ class _Load:
         return msgspec.structs.replace(current, schema=schema)
 
     def _schema(self, current: TableDefinition) -> TableSchema:
-        sent = self._given or self._source.schema()
+        found = self._files.schema() if self._given is None else None
+        sent = self._given if found is None else found.schema
         if sent is None or not len(sent):
             return current.schema
         if self._target.replaces_table:
             return sent
-        if isinstance(self._source, Csv) and self._given is None and not self._source.has_header:
+        if found is not None and not found.named:
             return current.schema
         updates = self._settings.get("schemaUpdateOptions") or []
         if not isinstance(updates, list) or not set(updates) <= set(UPDATES):
@@ -240,8 +200,8 @@ def _uris(settings: dict[str, Any]) -> list[str]:
 
 def _format(settings: dict[str, Any]) -> str:
     name = settings.get("sourceFormat") or "CSV"
-    if name not in _FORMATS:
+    if name not in FORMATS:
         raise invalid(
-            f"Invalid value for sourceFormat: {shortened(str(name))} is not one of {', '.join(_FORMATS)}."
+            f"Invalid value for sourceFormat: {shortened(str(name))} is not one of {', '.join(FORMATS)}."
         )
     return str(name)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import fastavro
 
 from lode.ingest.jobs.formats.columnar import Fitted
-from lode.ingest.jobs.formats.source import unreadable
+from lode.ingest.jobs.formats.source import rows_at_once, unreadable
 from lode.ingest.status import Refused, invalid
 from lode.ingest.types.arrow import from_arrow
+from lode.ingest.types.check import MAX_COLUMNS
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _MAX_BLOCK_BYTES: Final = 256 << 20
 _MAX_SCHEMA_BYTES: Final = 4 << 20
 _BATCH_ROWS: Final = 8192
+# Values of Python take many times their size in the file.
+_BATCH_BYTES: Final = 4 << 20
 _MAX_DEPTH: Final = 30
 _MAGIC: Final = b"Obj\x01"
 _META: Final = fastavro.parse_schema({"type": "map", "values": "bytes"})
@@ -55,44 +58,42 @@ class Avro:
         try:
             schema = json.loads(text)
             self._written: Any = fastavro.parse_schema(schema if logical_types else _raw(schema))
-            named: dict[str, Any] = {}
             record = self._written
             if not isinstance(record, dict) or record.get("type") != "record":
                 raise invalid("The Avro file holds no records: its schema must be a record.")
-            self._arrow = pa.schema(
-                [
-                    _field(field["name"], field["type"], named, 0)
-                    for field in _remember(record, named)["fields"]
-                ]
-            )
-        except Refused:
+            self._types = _Types()
+            self._arrow = pa.schema(self._types.fields(self._types.remember(record), 0))
+        except (Refused, MemoryError):
             raise
         except Exception as error:  # fastavro raises errors of many kinds for damaged schemas
             raise unreadable("Avro", error) from None
-        self._named = named
 
     def schema(self) -> TableSchema:
         return from_arrow(self._arrow)
 
     def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         fit = Fitted(schema, self._arrow, self._bad, ignore_unknown=self._ignore_unknown)
-        yield from fit.each(self._read())
+        at_once = min(_BATCH_ROWS, rows_at_once(schema), rows_at_once(self.schema()))
+        yield from fit.each(self._read(at_once))
 
-    def _read(self) -> Iterator[pa.RecordBatch]:
+    def _read(self, at_once: int) -> Iterator[pa.RecordBatch]:
         names = self._arrow.names
-        kinds = [_converter(field["type"], self._named) for field in self._written["fields"]]
+        kinds = [self._types.converter(field["type"]) for field in self._written["fields"]]
         rows: list[dict[str, Any]] = []
         with self._path.open("rb") as file:
             file.seek(self._begin)
             for count, block in self._blocks(file):
+                begin = 0
                 for _ in range(count):
                     try:
                         rows.append(fastavro.schemaless_reader(block, self._written, None))  # type: ignore[arg-type]
+                    except MemoryError:
+                        raise
                     except Exception as error:
                         raise unreadable("Avro", error) from None
-                    if len(rows) == _BATCH_ROWS:
+                    if len(rows) == at_once or block.tell() - begin > _BATCH_BYTES:
                         yield self._batch(rows, names, kinds)
-                        rows = []
+                        rows, begin = [], block.tell()
         if rows:
             yield self._batch(rows, names, kinds)
 
@@ -107,6 +108,8 @@ class Avro:
                 )
                 for name, convert, field in zip(names, kinds, self._arrow, strict=True)
             ]
+        except MemoryError:
+            raise
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             raise unreadable("Avro", error) from None
         return pa.RecordBatch.from_arrays(arrays, names=names)
@@ -180,7 +183,7 @@ def _decompress(data: bytes, codec: str) -> bytes:
                     f"The Avro file is compressed with {codec[:30]!r}: use null, deflate, snappy or "
                     "zstandard."
                 )
-    except Refused:
+    except (Refused, MemoryError):
         raise
     except Exception as error:
         raise unreadable("Avro", error) from None
@@ -224,30 +227,6 @@ def _raw(schema: Any) -> Any:
     return schema
 
 
-def _remember(schema: Any, named: dict[str, Any]) -> Any:
-    if isinstance(schema, dict) and "name" in schema:
-        named[schema["name"]] = schema
-    return schema
-
-
-def _resolved(schema: Any, named: dict[str, Any]) -> tuple[Any, bool]:
-    """A schema by its name, without the null of a union; and whether null is allowed."""
-    nullable = False
-    if isinstance(schema, list):
-        others = [item for item in schema if item != "null"]
-        if len(others) > 1:
-            raise invalid("The Avro file has a union of several types: only a type and null is supported.")
-        nullable = len(others) < len(schema)
-        schema = others[0] if others else "null"
-    if isinstance(schema, str):
-        schema = named.get(schema, {"type": schema})
-    _remember(schema, named)
-    if isinstance(schema.get("type"), dict | list):
-        inner, below = _resolved(schema["type"], named)
-        return inner, nullable or below
-    return schema, nullable
-
-
 _SIMPLE: Final = {
     "null": "null",
     "boolean": "bool_",
@@ -262,24 +241,112 @@ _SIMPLE: Final = {
 }
 
 
-def _field(name: str, schema: Any, named: dict[str, Any], depth: int) -> pa.Field[Any]:
-    if depth > _MAX_DEPTH:
-        raise invalid("The Avro file is nested too deep: send it with fewer levels.")
-    found, nullable = _resolved(schema, named)
-    return pa.field(name, _arrow(found, named, depth + 1), nullable=nullable or found["type"] == "null")
+class _Types:
+    """The types of a file by their names, and the columns that they become.
+
+    A few kilobytes can name any number of columns, as a type may be used by its name many times. They are
+    counted before they are made.
+    """
+
+    def __init__(self) -> None:
+        self._named: dict[str, Any] = {}
+        self._columns = 0
+
+    def remember(self, schema: Any) -> Any:
+        if isinstance(schema, dict) and "name" in schema:
+            self._named[schema["name"]] = schema
+        return schema
+
+    def fields(self, record: Any, depth: int) -> list[pa.Field[Any]]:
+        """The columns of a record."""
+        return [self._field(each["name"], each["type"], depth) for each in record["fields"]]
+
+    def _resolved(self, schema: Any) -> tuple[Any, bool]:
+        """A schema by its name, without the null of a union; and whether null is allowed."""
+        nullable = False
+        if isinstance(schema, list):
+            others = [item for item in schema if item != "null"]
+            if len(others) > 1:
+                raise invalid(
+                    "The Avro file has a union of several types: only a type and null is supported."
+                )
+            nullable = len(others) < len(schema)
+            schema = others[0] if others else "null"
+        if isinstance(schema, str):
+            schema = self._named.get(schema, {"type": schema})
+        self.remember(schema)
+        if isinstance(schema.get("type"), dict | list):
+            inner, below = self._resolved(schema["type"])
+            return inner, nullable or below
+        return schema, nullable
+
+    def _field(self, name: str, schema: Any, depth: int) -> pa.Field[Any]:
+        if depth > _MAX_DEPTH:
+            raise invalid("The Avro file is nested too deep: send it with fewer levels.")
+        self._columns += 1
+        if self._columns > MAX_COLUMNS:
+            raise invalid(f"The Avro file has more than {MAX_COLUMNS} columns: send it with fewer.")
+        found, nullable = self._resolved(schema)
+        return pa.field(name, self._arrow(found, depth + 1), nullable=nullable or found["type"] == "null")
+
+    def _arrow(self, schema: Any, depth: int) -> Any:
+        match schema["type"]:
+            case "record" | "error":
+                return pa.struct(self.fields(schema, depth))
+            case "array":
+                item = self._field("item", schema["items"], depth)
+                # An array could claim any number of them.
+                if self._takes_no_bytes(schema["items"]):
+                    raise invalid(
+                        "The Avro file has an array whose items take no bytes, such as null or an empty "
+                        "record: leave it out."
+                    )
+                return pa.list_(item)
+            case "map":
+                value = self._field("value", schema["values"], depth)
+                return pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), value]))
+        return _scalar(schema)
+
+    def _takes_no_bytes(self, schema: Any) -> bool:
+        """Whether values can take no bytes. Asked after the columns were counted, so it ends."""
+        if isinstance(schema, list):  # the number of its type is a byte
+            return False
+        found, nullable = self._resolved(schema)
+        match found["type"]:
+            case "null":
+                return not nullable
+            case "fixed":
+                return not nullable and not found["size"]
+            case "record" | "error":
+                return not nullable and all(self._takes_no_bytes(each["type"]) for each in found["fields"])
+        return False
+
+    def converter(self, schema: Any) -> Any:
+        """Turns a value into one that Arrow takes; None if Arrow takes it as it is."""
+        found, _ = self._resolved(schema)
+        match found["type"]:
+            case "map":
+                inner = self.converter(found["values"])
+                return lambda value: [
+                    {"key": key, "value": item if inner is None or item is None else inner(item)}
+                    for key, item in value.items()
+                ]
+            case "array":
+                item = self.converter(found["items"])
+                return item and (lambda value: [None if each is None else item(each) for each in value])
+            case "record":
+                parts = {field["name"]: self.converter(field["type"]) for field in found["fields"]}
+                if not any(parts.values()):
+                    return None
+                return lambda value: {
+                    name: value[name] if convert is None or value[name] is None else convert(value[name])
+                    for name, convert in parts.items()
+                }
+        return str if found.get("logicalType") == "uuid" else None
 
 
-def _arrow(schema: Any, named: dict[str, Any], depth: int) -> Any:
-    kind, logical = schema["type"], schema.get("logicalType", "")
-    match kind:
-        case "record" | "error":
-            return pa.struct([_field(each["name"], each["type"], named, depth) for each in schema["fields"]])
-        case "array":
-            return pa.list_(_field("item", schema["items"], named, depth))
-        case "map":
-            value = _field("value", schema["values"], named, depth)
-            return pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), value]))
-    match logical:
+def _scalar(schema: Any) -> Any:
+    match schema.get("logicalType", ""):
         case "decimal":
             precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
             return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
@@ -291,28 +358,4 @@ def _arrow(schema: Any, named: dict[str, Any], depth: int) -> Any:
             return pa.timestamp("us", "UTC")
         case "local-timestamp-millis" | "local-timestamp-micros":
             return pa.timestamp("us")
-    return getattr(pa, _SIMPLE[kind])()
-
-
-def _converter(schema: Any, named: dict[str, Any]) -> Any:
-    """Turns a value into one that Arrow takes; None if Arrow takes it as it is."""
-    found, _ = _resolved(schema, named)
-    match found["type"]:
-        case "map":
-            inner = _converter(found["values"], named)
-            return lambda value: [
-                {"key": key, "value": item if inner is None or item is None else inner(item)}
-                for key, item in value.items()
-            ]
-        case "array":
-            item = _converter(found["items"], named)
-            return item and (lambda value: [None if each is None else item(each) for each in value])
-        case "record":
-            parts = {field["name"]: _converter(field["type"], named) for field in found["fields"]}
-            if not any(parts.values()):
-                return None
-            return lambda value: {
-                name: value[name] if convert is None or value[name] is None else convert(value[name])
-                for name, convert in parts.items()
-            }
-    return str if found.get("logicalType") == "uuid" else None
+    return getattr(pa, _SIMPLE[schema["type"]])()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.decode.fill import Filler
-from lode.ingest.jobs.formats import orc_process
-from lode.ingest.jobs.formats.source import BadRecords, unreadable
+from lode.ingest.decode.packed import count_columns
+from lode.ingest.jobs.formats.source import BATCH_BYTES, BATCH_ROWS, BadRecords, rows_at_once, unreadable
 from lode.ingest.status import Refused, invalid
 from lode.ingest.types.arrow import from_arrow
+from lode.ingest.types.check import MAX_COLUMNS
 from lode.ingest.types.columns import arrow_type
 from lode.ingest.types.row_errors import failing
 from lode.lazy import pa, pt
@@ -23,10 +21,14 @@ if TYPE_CHECKING:
 
     from lode.ingest.types.columns import Column, TableSchema
 
-_BATCH_BYTES: Final = 8 << 20
-_MAX_BATCH_ROWS: Final = 1 << 16
 # A row group is decoded in pieces, and one page of it at a time.
 _MAX_ROW_GROUP_BYTES: Final = 4 << 30
+# The most that a value takes that is not text, with its null and its place in a list.
+_VALUE_BYTES: Final = 16
+# Texts of dictionaries are decoded in pieces of this size.
+_MAX_TEXT_BYTES: Final = 8 * BATCH_BYTES
+# A row group that needs more memory than there is is read again in pieces so much smaller.
+_SMALLER: Final = 16
 
 
 class Parquet:
@@ -46,7 +48,7 @@ class Parquet:
             # Decoded without threads of Arrow: this is one of many tasks of the server.
             self._file = pq.ParquetFile(path, pre_buffer=False)
             self._arrow = _checked(self._file.schema_arrow, "Parquet")
-        except Refused:
+        except (Refused, MemoryError):
             raise
         except Exception as error:  # Arrow raises errors of many kinds for damaged files
             raise unreadable("Parquet", error) from None
@@ -56,6 +58,7 @@ class Parquet:
 
     def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         fit = Fitted(schema, self._arrow, self._bad, ignore_unknown=self._ignore_unknown)
+        at_once = rows_at_once(schema)
         groups = self._file.metadata
         counted = sum(groups.row_group(number).num_rows for number in range(groups.num_row_groups))
         if counted != groups.num_rows:
@@ -69,75 +72,99 @@ class Parquet:
                     f"Row group {number} of the Parquet file has {group.total_byte_size:,} bytes, the limit "
                     f"is {_MAX_ROW_GROUP_BYTES:,}: write smaller row groups."
                 )
-            per_row = max(1, group.total_byte_size // max(1, group.num_rows))
-            size = max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES // per_row))
-            yield from fit.each(self._read(number, size, group.num_rows))
+            yield from fit.each(self._read(number, min(at_once, _rows_of(group)), group.num_rows))
 
     def _read(self, number: int, size: int, expected: int) -> Iterator[pa.RecordBatch]:
         rows = 0
+        while True:
+            try:
+                for batch in self._batches(number, size, rows):
+                    rows += batch.num_rows
+                    yield batch
+                break
+            except MemoryError:
+                # A page may name one long value many times, which its size does not tell.
+                if size == 1:
+                    raise
+            size = max(1, size // _SMALLER)
+        if rows != expected:
+            raise unreadable(
+                "Parquet", f"row group {number} has {rows:,} rows, and its footer says {expected:,}"
+            )
+
+    def _batches(self, number: int, size: int, skip: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a row group without the first ``skip``."""
         found = self._file.iter_batches(batch_size=size, row_groups=[number], use_threads=False)
         while True:
             try:
                 batch = next(found, None)
                 if batch is not None:
                     batch.validate(full=True)
+            except MemoryError:
+                raise
             except Exception as error:
                 raise unreadable("Parquet", error) from None
             if batch is None:
-                break
-            rows += batch.num_rows
-            yield batch
-        if rows != expected:
-            raise unreadable(
-                "Parquet", f"row group {number} has {rows:,} rows, and its footer says {expected:,}"
-            )
+                return
+            skipped = min(skip, batch.num_rows)
+            skip -= skipped
+            if skipped < batch.num_rows:
+                yield batch.slice(skipped)
+
+
+def _rows_of(group: Any) -> int:
+    """How many rows of a row group make a batch."""
+    rows: int = max(1, group.num_rows)
+    # A null takes no bytes in the file, and a row may have a list with any number of them.
+    values = sum(group.column(position).num_values for position in range(group.num_columns))
+    size: int = max(group.total_byte_size, values * _VALUE_BYTES)
+    return max(1, min(BATCH_ROWS, BATCH_BYTES * rows // max(1, size)))
 
 
 class Orc:
-    """An ORC file, read by another process; the arguments are those of ``Parquet``."""
+    """An ORC file; the arguments are those of ``Parquet``."""
 
     def __init__(self, path: Path, bad: BadRecords, *, ignore_unknown: bool) -> None:
-        self._path = path
+        import pyarrow.orc as orc
+
         self._bad = bad
         self._ignore_unknown = ignore_unknown
-        with self._open("schema") as reader:
-            self._arrow = _checked(reader.schema, "ORC")
+        try:
+            self._file = orc.ORCFile(path)
+            self._arrow = _checked(self._file.schema, "ORC")
+        except (Refused, MemoryError):
+            raise
+        except Exception as error:  # Arrow raises errors of many kinds for damaged files
+            raise unreadable("ORC", error) from None
 
     def schema(self) -> TableSchema:
         return from_arrow(self._arrow)
 
     def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         fit = Fitted(schema, self._arrow, self._bad, ignore_unknown=self._ignore_unknown)
-        with self._open("rows") as reader:
-            yield from fit.each(iter(reader))
+        at_once = rows_at_once(schema)
+        for number in range(self._file.nstripes):
+            stripe = self._stripe(number)
+            size = max(1, min(at_once, BATCH_BYTES * stripe.num_rows // max(1, stripe.nbytes)))
+            yield from fit.each(stripe.slice(start, size) for start in range(0, stripe.num_rows, size))
 
-    @contextmanager
-    def _open(self, part: str) -> Iterator[pa.RecordBatchReader]:
-        # By its path, without the package: the process begins sooner.
-        command = [sys.executable, "-I", orc_process.__file__, str(self._path), part]
-        pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            try:
-                yield pa.ipc.open_stream(cast("Any", process.stdout))
-                ended = process.wait()
-            except (pa.ArrowException, OSError) as error:  # the stream ends where the process ended
-                ended = process.wait()
-                if not ended:
-                    raise unreadable("ORC", error) from None
-            finally:
-                process.kill()
-            if ended:
-                reason = process.stderr.read(1000).decode(errors="replace").strip()
-                raise unreadable("ORC", reason or "it is damaged")
+    def _stripe(self, number: int) -> pa.RecordBatch:
+        try:
+            stripe: pa.RecordBatch = self._file.read_stripe(number)
+            stripe.validate(full=True)
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise unreadable("ORC", error) from None
+        return stripe
 
 
 def _checked(schema: pa.Schema, kind: str) -> pa.Schema:
     """The plain schema of a file. Names that are not UTF-8 are found when they are read."""
     try:
         plain = plain_schema(schema)
-        from_arrow(plain)
+        if count_columns(from_arrow(plain)) > MAX_COLUMNS:
+            raise invalid(f"The {kind} file has more than {MAX_COLUMNS} columns: send it with fewer.")
     except UnicodeError as error:
         raise unreadable(kind, error) from None
     return plain
@@ -179,9 +206,17 @@ class Fitted:
     def each(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches in the table's schema, without bad rows as far as these are tolerated."""
         for batch in batches:
-            first, self._bad.rows = self._bad.rows, self._bad.rows + batch.num_rows
-            plain = [_plain(batch.column(field.name), field.type) for field in self._fields]
-            yield from self._fit(plain, batch.num_rows, first)
+            yield from self._each(batch)
+
+    def _each(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if batch.num_rows > 1 and _most_text(batch) > _MAX_TEXT_BYTES:
+            half = batch.num_rows // 2
+            for part in (batch.slice(0, half), batch.slice(half)):
+                yield from self._each(part)
+            return
+        first, self._bad.rows = self._bad.rows, self._bad.rows + batch.num_rows
+        plain = [_plain(batch.column(field.name), field.type) for field in self._fields]
+        yield from self._fit(plain, batch.num_rows, first)
 
     def _fit(self, columns: list[Any], rows: int, first: int) -> Iterator[pa.RecordBatch]:
         while rows:
@@ -229,6 +264,20 @@ def _plain_type(kind: Any) -> Any:
     if pt.is_list(kind) or pt.is_large_list(kind):
         return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
     return kind
+
+
+def _most_text(batch: pa.RecordBatch) -> int:
+    """The most bytes that texts of dictionaries become as plain values. Each is used any number of times."""
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    longest = 0
+    columns: list[Any] = batch.columns
+    for array in columns:
+        kind = array.type
+        if pt.is_dictionary(kind) and not pt.is_primitive(kind.value_type) and not kind.value_type.num_fields:
+            longest += compute.max(compute.binary_length(array.dictionary)).as_py() or 0
+    return longest * batch.num_rows
 
 
 def _plain(array: Any, kind: Any) -> Any:

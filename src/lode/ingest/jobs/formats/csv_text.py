@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lode.format.ids import shortened
 from lode.ingest.decode.json import JsonRows
 from lode.ingest.jobs.formats.detect import detect_csv
-from lode.ingest.jobs.formats.source import SAMPLE_ROWS, Bytes, unreadable
+from lode.ingest.jobs.formats.source import SAMPLE_ROWS, Bytes, rows_at_once, unreadable
 from lode.ingest.status import Refused, invalid
 from lode.lazy import pa
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from lode.ingest.types.columns import TableSchema
 
 # A row must fit into one block.
-_BLOCK_BYTES: Final = 8 << 20
+BLOCK_BYTES: Final = 8 << 20
 _SAMPLE_BYTES: Final = 4 << 20
+# Arrow has no larger number of lines to skip, and no file has so many.
+_MAX_SKIPPED: Final = (1 << 31) - 1
 _DELIMITERS: Final = (",", "|", "\t", ";")
 _ENCODINGS: Final = {
     "": "utf-8",
@@ -175,18 +177,22 @@ class Csv:
                     "JSON, Avro or Parquet instead."
                 )
         decoder = JsonRows(schema)
-        width = {"columns": len(names)}
+        at_once = rows_at_once(schema)
         jagged: list[list[str | None]] = []
-        for texts in self._texts(names, jagged, width):
+        for texts in self._texts(names, jagged):
             first, self._bad.rows = self._bad.rows, self._bad.rows + texts.num_rows
             for characters, complaint in self._refused():
                 texts = self._without(characters, complaint, texts, first)
-            yield from self._decoded(decoder, _named(names, texts.columns, spelt), texts.num_rows, first)
-            if jagged:
-                rows, jagged[:] = list(jagged), []
-                columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
-                yield from self._decoded(decoder, _named(names, columns, spelt), len(rows), self._bad.rows)
-                self._bad.rows += len(rows)
+            for start in range(0, texts.num_rows, at_once):
+                part = texts.slice(start, at_once)
+                found = _named(names, part.columns, spelt)
+                yield from self._decoded(decoder, found, part.num_rows, first + start)
+            rows, jagged[:] = list(jagged), []
+            for start in range(0, len(rows), at_once):
+                columns = _padded(rows[start : start + at_once], len(names))
+                count = len(rows[start : start + at_once])
+                yield from self._decoded(decoder, _named(names, columns, spelt), count, self._bad.rows)
+                self._bad.rows += count
 
     def _refused(self) -> Iterator[tuple[str, str]]:
         """Characters that values must not have, each time with the reason."""
@@ -232,27 +238,25 @@ class Csv:
             columns = {name: column.take(kept) for name, column in columns.items()}
             rows = len(kept)
 
-    def _texts(
-        self, names: list[str], jagged: list[list[str | None]], width: dict[str, int]
-    ) -> Iterator[pa.RecordBatch]:
+    def _texts(self, names: list[str], jagged: list[list[str | None]]) -> Iterator[pa.RecordBatch]:
         """The rows as text. Rows with another number of values are bad, or go to ``jagged``."""
         import pyarrow.csv
 
         pacsv: Any = pyarrow.csv  # the stubs lack files of Python
         options = self._options
+        width = len(names)
 
         def other_width(row: Any) -> str:
             values = self._values(row.text) if row.text is not None else None
             count = row.actual_columns
-            if values is not None and count < width["columns"] and options.jagged_rows:
-                padding: list[str | None] = [None] * (width["columns"] - len(values))
-                jagged.append([*values, *padding])
-            elif values is not None and count > width["columns"] and options.ignore_unknown:
-                jagged.append(values[: width["columns"]])
+            if values is not None and count < width and options.jagged_rows:
+                jagged.append(values)
+            elif values is not None and count > width and options.ignore_unknown:
+                jagged.append(values[:width])
             else:
                 problems.append(
-                    f"Too {'many' if count > width['columns'] else 'few'} values in row: it has {count}, the "
-                    f"table has {width['columns']} columns."
+                    f"Too {'many' if count > width else 'few'} values in row: it has {count}, the table has "
+                    f"{width} columns."
                 )
             return "skip"
 
@@ -264,8 +268,8 @@ class Csv:
                     pa.PythonFile(cast("Any", source), mode="r"),
                     read_options=pacsv.ReadOptions(
                         use_threads=False,
-                        block_size=_BLOCK_BYTES,
-                        skip_rows=self._skip,
+                        block_size=BLOCK_BYTES,
+                        skip_rows=min(self._skip, _MAX_SKIPPED),
                         column_names=names,
                         encoding=options.encoding,
                     ),
@@ -318,6 +322,18 @@ class Csv:
 def _named(names: list[str], columns: list[Any], spelt: dict[str, str]) -> dict[str, Any]:
     """The columns of a file that the table has, by the table's names."""
     return {spelt[name]: column for name, column in zip(names, columns, strict=True) if name in spelt}
+
+
+def _padded(rows: list[list[str | None]], width: int) -> list[Any]:
+    """Columns of rows that have fewer values than columns."""
+    longest = max(map(len, rows))
+    nothing = pa.nulls(len(rows), pa.string())
+    return [
+        pa.array([row[position] if position < len(row) else None for row in rows], pa.string())
+        if position < longest
+        else nothing
+        for position in range(width)
+    ]
 
 
 def _has(column: Any, characters: str) -> bool:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from lode.ingest.status import invalid
-from lode.ingest.types.check import MAX_COLUMNS, MAX_DEPTH, check_schema
+from lode.ingest.status import Refused, invalid
+from lode.ingest.types.check import MAX_COLUMNS, MAX_DEPTH, MAX_NAME_CHARACTERS, check_schema
 from lode.ingest.types.columns import Column, TableSchema
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_FLOAT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf|nan", re.IGNORECASE)
+# Possessive: a text that does not match is never tried again with other lengths.
+_FLOAT: Final = re.compile(
+    r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:e[+-]?[0-9]++)?|[+-]?inf|nan", re.IGNORECASE
+)
 _DATE: Final = re.compile(r"[0-9]{4}-[01]?[0-9]-[0-3]?[0-9]")
 _TIME: Final = re.compile(r"[0-2]?[0-9]:[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?")
 _TIMESTAMP: Final = re.compile(
@@ -60,6 +66,8 @@ def detect_csv(rows: list[list[str]], null_marker: str, *, header: bool) -> tupl
         raise invalid("The columns of the file cannot be detected, as it has no rows: give a schema.")
     head, *rest = rows
     width = max(len(row) for row in rows)
+    if width > MAX_COLUMNS:
+        raise _too_many()
     types = _types(rest if header else rows, width, null_marker)
     titles = [type_of(text) if text else "" for text in head]
     has_header = header and set(titles) <= {"STRING", ""} and "STRING" in titles
@@ -71,16 +79,28 @@ def detect_csv(rows: list[list[str]], null_marker: str, *, header: bool) -> tupl
         _name(head[index]) if has_header and index < len(head) and head[index].strip() else ""
         for index in range(width)
     ]
-    columns: list[Column] = []
+    types = [kind or "STRING" for kind in types]
+    own = _distinct(
+        name or f"{_LEGACY.get(kind, kind.lower())}_field_{index}"
+        for index, (name, kind) in enumerate(zip(names, types, strict=True))
+    )
+    columns = tuple(Column(name, kind) for name, kind in zip(own, types, strict=True))
+    return check_schema(TableSchema(columns)), has_header
+
+
+def _distinct(names: Iterable[str]) -> Iterator[str]:
+    """The names, with a number behind those that were there before."""
     taken: set[str] = set()
-    for index, (name, kind) in enumerate(zip(names, types, strict=True)):
-        kind = kind or "STRING"
-        own = name or f"{_LEGACY.get(kind, kind.lower())}_field_{index}"
+    # The last number behind each name, so that numbers are tried once.
+    numbers: dict[str, int] = {}
+    for name in names:
+        own = name
         while own.lower() in taken:
-            own += "_1"
+            numbers[name.lower()] = number = numbers.get(name.lower(), 0) + 1
+            suffix = f"_{number}"
+            own = name[: MAX_NAME_CHARACTERS - len(suffix)] + suffix
         taken.add(own.lower())
-        columns.append(Column(own, kind))
-    return check_schema(TableSchema(tuple(columns))), has_header
+        yield own
 
 
 def _types(rows: list[list[str]], width: int, null_marker: str) -> list[str]:
@@ -93,8 +113,8 @@ def _types(rows: list[list[str]], width: int, null_marker: str) -> list[str]:
 
 
 def _name(text: str) -> str:
-    name = _NOT_IN_NAMES.sub("_", text.strip())[:300]
-    return f"_{name}" if name[:1].isdigit() else name
+    name = _NOT_IN_NAMES.sub("_", text.strip()[:MAX_NAME_CHARACTERS])
+    return f"_{name}"[:MAX_NAME_CHARACTERS] if name[:1].isdigit() else name
 
 
 def detect_json(rows: list[Any]) -> TableSchema:
@@ -105,6 +125,10 @@ def detect_json(rows: list[Any]) -> TableSchema:
     return check_schema(TableSchema(tuple(found.values())))
 
 
+def _too_many() -> Refused:
+    return invalid(f"The file has more than {MAX_COLUMNS} columns: give a schema.")
+
+
 def _merged(known: dict[str, Column], objects: list[dict[str, Any]], depth: int) -> dict[str, Column]:
     if depth > MAX_DEPTH:
         raise invalid(f"The file is nested too deep: {MAX_DEPTH} levels of objects are the most.")
@@ -113,7 +137,7 @@ def _merged(known: dict[str, Column], objects: list[dict[str, Any]], depth: int)
         for name, value in each.items():
             values.setdefault(name, []).append(value)
         if len(values) > MAX_COLUMNS:
-            raise invalid(f"The file has more than {MAX_COLUMNS} columns: give a schema.")
+            raise _too_many()
     for name, found in values.items():
         known[name] = _column(name, found, depth)
     return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ import msgspec
 
 from lode.ingest.decode.json import JsonRows
 from lode.ingest.jobs.formats.detect import detect_json
-from lode.ingest.jobs.formats.source import MAX_ROW_BYTES, SAMPLE_ROWS, Bytes, unreadable
+from lode.ingest.jobs.formats.source import MAX_ROW_BYTES, SAMPLE_ROWS, Bytes, rows_at_once, unreadable
 from lode.ingest.status import Refused, invalid
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 # Parsed rows take many times their size in memory.
 _BATCH_BYTES: Final = 4 << 20
 _BATCH_ROWS: Final = 8192
+_SAMPLE_BYTES: Final = 16 << 20
+# The rest of a line from its first character that is no space.
+_LINE: Final = re.compile(rb"\S[^\n]*")
 
 
 class JsonLines:
@@ -48,13 +52,14 @@ class JsonLines:
             return None
         rows = []
         wrong = ""
+        size = 0
         for place, line in self._lines():
+            size += len(line)
             try:
                 rows.append(_parsed(line))
             except ValueError as error:  # counted as a bad row when it is loaded
                 wrong = wrong or f"JSON parsing error in row starting at position {place}: {error}"
-                continue
-            if len(rows) == SAMPLE_ROWS:
+            if len(rows) == SAMPLE_ROWS or size > _SAMPLE_BYTES:
                 break
         if wrong and not rows:
             raise unreadable("JSON", wrong)
@@ -62,6 +67,7 @@ class JsonLines:
 
     def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         decoder = JsonRows(schema, ignore_unknown=self._ignore_unknown)
+        at_once = min(_BATCH_ROWS, rows_at_once(schema))
         rows: list[Any] = []
         places: list[int] = []
         size = 0
@@ -74,7 +80,7 @@ class JsonLines:
                 continue
             places.append(place)
             size += len(line)
-            if size >= _BATCH_BYTES or len(rows) == _BATCH_ROWS:
+            if size >= _BATCH_BYTES or len(rows) == at_once:
                 yield from self._decoded(decoder, rows, places)
                 rows, places, size = [], [], 0
         if rows:
@@ -104,27 +110,35 @@ class JsonLines:
         try:
             # The beginning of a line in pieces: joined once, as a line may be long.
             pieces: list[bytes] = []
-            place = 0
+            place = waiting = 0
             while chunk := source.read():
-                first, newline, others = chunk.partition(b"\n")
-                pieces.append(first)
-                if newline:
-                    *lines, last = (b"".join(pieces) + newline + others).split(b"\n")
-                    for line in lines:
-                        if line.strip():
-                            yield place, line
-                        place += len(line) + 1
-                    pieces = [last]
-                if sum(map(len, pieces)) > MAX_ROW_BYTES:
+                end = chunk.rfind(b"\n") + 1
+                if end:
+                    lines = b"".join([*pieces, chunk[:end]])
+                    yield from _split(lines, place)
+                    place += len(lines)
+                    pieces, waiting = [], 0
+                pieces.append(chunk[end:])
+                waiting += len(chunk) - end
+                if waiting > MAX_ROW_BYTES:
                     raise invalid(
                         f"Error while reading data, error message: the row starting at position {place} has "
                         f"more than {MAX_ROW_BYTES:,} bytes: send smaller rows."
                     )
-            rest = b"".join(pieces)
-            if rest.strip():
-                yield place, rest
+            yield from _split(b"".join(pieces), place)
         finally:
             source.close()
+
+
+def _split(lines: bytes, place: int) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not empty, with their positions. ``place`` is that of the first."""
+    if lines.isspace():  # much faster than a search
+        return
+    after = 0
+    for found in _LINE.finditer(lines):
+        begin = lines.rfind(b"\n", after, found.start()) + 1 or after
+        after = found.end()
+        yield place + begin, lines[begin:after]
 
 
 _decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
