@@ -251,11 +251,17 @@ class Process(Peer):
             self.kill("time")
         elif now > self._stop_at:
             self.kill("stopped")
-        elif _resident(self.pid) > self._limit:
+        elif self._measured() > self._limit:
             self.kill("memory")
         elif self._stop_at == float("inf") and self._is_cancelled():
             self._stop_at = now + _GRACE_SECONDS
             self.interrupt()
+
+    def _measured(self) -> int:
+        """The memory that the process uses. The most is noted for its end."""
+        found = _resident(self.pid)
+        self._peak = max(self._peak, found)
+        return found
 
     def interrupt(self) -> None:
         """Ask the task to stop."""
@@ -276,21 +282,12 @@ class Process(Peer):
             if self._is_waited:
                 return
             os.kill(self.pid, signal.SIGKILL)  # not reaped yet, so the number is its own
-            self._wait()
+            self._process.wait()
             self._is_waited = True
             os.close(self._interrupts)
             for pipe in (self._requests, self._answers):
                 with suppress(OSError):
                     pipe.close()
-
-    def _wait(self) -> None:
-        """Wait until the process has ended, and note how much memory it has used."""
-        if not hasattr(os, "wait4"):
-            self._process.wait()
-            return
-        _, status, usage = os.wait4(self.pid, 0)
-        self._process.returncode = os.waitstatus_to_exitcode(status)
-        self._peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
     # -- calls ---------------------------------------------------------------------------------
 
