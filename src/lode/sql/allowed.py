@@ -11,7 +11,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.errors import UnsupportedError
 
 _TEXT: Final = "$text"
 _UNARY: Final = "this"
@@ -168,12 +168,6 @@ def check_tree(tree: exp.Expression) -> None:
                     continue
                 if isinstance(each, exp.Expr) or str(each) not in words:
                     raise UnsupportedError(f"{key.strip('_').upper()} of {_shown(node)}")
-
-
-def check_names(names: set[str], known: set[str]) -> None:
-    """Refuse tables that are not of the query."""
-    for name in sorted(names - known):
-        raise QueryError(f"Not found: Table {name}", reason="notFound", location="")
 
 
 def _shown(node: exp.Expression) -> str:

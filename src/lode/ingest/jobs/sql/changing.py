@@ -34,7 +34,7 @@ from lode.sql.dml import DELETE, INSERT, UPDATE, Target, changes_of
 from lode.sql.engine import Source
 from lode.sql.errors import QueryError
 from lode.sql.numbered import ROW, numbered_rows
-from lode.sql.parser import parse
+from lode.sql.parser import parse_expression
 from lode.sql.partition_filter import check_partition_filter
 from lode.write.removal import Removal
 
@@ -63,7 +63,8 @@ def table_of(tree: exp.Expression) -> exp.Table:
         found = tree.args["tables"][0]
         tree.set("tables", None)
         tree.set("this", found)
-    assert isinstance(found, exp.Table)
+    if not isinstance(found, exp.Table):
+        raise QueryError(f"Syntax error: {type(tree).__name__.upper()} needs the name of a table")
     return found
 
 
@@ -288,7 +289,7 @@ class _Statement:
 
     def _target(self, definition: TableDefinition, hidden: list[str]) -> Target:
         defaults = {
-            each.name: parse(f"SELECT {each.default}")[0].expressions[0]
+            each.name: parse_expression(each.default)
             for each in definition.schema
             if each.default
         }
