@@ -24,28 +24,28 @@ _PARTS: Final = {
         "kind:STRUCT|VALUE"
     ),
     **dict.fromkeys(
-        ("Union", "Except", "Intersect"), "this expression distinct:True by_name:True order limit offset with_"
+        ("Union", "Except", "Intersect"), "this expression order limit offset with_"
     ),
     "Subquery": "this alias joins pivots array$ with_ order limit offset",
-    "With": "expressions recursive:True",
+    "With": "expressions",
     "CTE": "this alias",
     "Table": "this alias joins pivots",
     "TableAlias": "this columns",
     "From": "this",
     "Join": "this on using side:LEFT|RIGHT|FULL kind:CROSS|INNER|OUTER",
     "Where": "this",
-    "Group": "expressions cube rollup grouping_sets all:True",
+    "Group": "expressions cube rollup grouping_sets",
     **dict.fromkeys(("Cube", "Rollup", "GroupingSets"), "expressions"),
     **dict.fromkeys(("Having", "Qualify"), "this"),
     "Order": "this expressions",
-    "Ordered": "this desc:True nulls_first:True",
+    "Ordered": "this",
     "Limit": "this expression",
     "Offset": "this expression",
     "Distinct": "expressions",
     "Values": "expressions alias",
     "Unnest": "expressions",
     "Pivot": (
-        "expressions fields columns alias unpivot:True include_nulls:True prefixed_pivot_columns:True "
+        "expressions fields columns alias "
         "pivot_column_naming:agg_name_if_aliased"
     ),
     "PivotAlias": "this alias",
@@ -60,24 +60,24 @@ _PARTS: Final = {
     "Delete": "this where with_",
     "Merge": "this using on whens with_",
     "Whens": "expressions",
-    "When": "condition then matched:True source:True",
+    "When": "condition then",
     "Schema": "this expressions",
     # -- names and values
-    "Identifier": f"this:{_TEXT} quoted:True global_:True temporary:True",
-    "Literal": f"this:{_TEXT} is_string:True",
+    "Identifier": f"this:{_TEXT}",
+    "Literal": f"this:{_TEXT}",
     "RawString": f"this:{_TEXT}",
-    "ByteString": f"this:{_TEXT} is_bytes:True",
-    "HexString": f"this:{_TEXT} is_integer:True",
+    "ByteString": f"this:{_TEXT}",
+    "HexString": f"this:{_TEXT}",
     "Var": f"this:{_TEXT}",
     "Parameter": "this",
     "Placeholder": "",
-    "Boolean": "this:True",
+    "Boolean": "",
     "Null": "",
     "Star": "except_ replace",
     "Column": "this table db catalog",
     "Alias": "this alias",
     "Dot": _BINARY,
-    "Array": "expressions struct_name_inheritance:True",
+    "Array": "expressions",
     "Struct": "expressions",
     "Tuple": "expressions",
     "PropertyEQ": _BINARY,
@@ -85,13 +85,13 @@ _PARTS: Final = {
     "Interval": "this unit",
     "IntervalSpan": _BINARY,
     "WeekStart": "this",
-    "ParseJSON": "this is_literal:True",
+    "ParseJSON": "this",
     # The kind of a type is an enumeration, which ``duck_type`` looks up.
-    "DataType": f"this:{_TEXT} expressions nested:True",
+    "DataType": f"this:{_TEXT} expressions",
     "DataTypeParam": "this",
     "ColumnDef": "this kind",
     "Cast": "this to format",
-    "TryCast": "this to format safe:True",
+    "TryCast": "this to format",
     # -- operators
     **dict.fromkeys(
         (
@@ -101,12 +101,12 @@ _PARTS: Final = {
         ),
         _BINARY,
     ),
-    "DPipe": "this expression safe:True",
+    "DPipe": "this expression",
     **dict.fromkeys(("Neg", "Not", "BitwiseNot", "Paren", "Any", "All", "Exists"), _UNARY),
     "Between": "this low high",
     "In": "this expressions query unnest field",
-    "Like": "this expression negate:True",
-    "Bracket": "this expressions offset:0|1 safe:True",
+    "Like": "this expression",
+    "Bracket": "this expressions offset:0|1",
     "Case": "this ifs default",
     "If": "this true false",
     "AtTimeZone": "this zone",
@@ -127,12 +127,12 @@ _PARTS: Final = {
         ),
         _UNARY,
     ),
-    "Count": "this expressions big_int:True",
+    "Count": "this expressions",
     **dict.fromkeys(("Corr", "CovarPop", "CovarSamp", "PercentileCont", "PercentileDisc"), _BINARY),
     **dict.fromkeys(("ApproxQuantiles", "ApproxTopK"), _BINARY),
     "GroupConcat": "this separator",
     "Grouping": "expressions",
-    "HavingMax": "this expression max:True",
+    "HavingMax": "this expression",
     "NthValue": "this offset",
     **dict.fromkeys(("Lag", "Lead"), "this offset default"),
     **dict.fromkeys(("RowNumber", "Rank", "DenseRank", "PercentRank", "CumeDist"), ""),
@@ -160,8 +160,8 @@ def check_tree(tree: exp.Expression) -> None:
             raise UnsupportedError(_shown(node))
         for key, value in node.args.items():
             for each in value if isinstance(value, list) else (value,):
-                # What was not written in the query, which the generator leaves out.
-                if each is None or each is False or each == "":
+                # Without text: what was not written in the query, and marks.
+                if each is None or isinstance(each, bool) or each == "":
                     continue
                 words = shape.get(key, ())
                 if words is None or (key in shape and isinstance(each, exp.Expr)):

@@ -619,10 +619,11 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
     def extract_sql(self, expression: exp.Extract) -> str:
         part = expression.this
         name = part.name.upper()
-        if isinstance(part, exp.WeekStart):
-            if name not in WEEKDAYS:
-                raise QueryError(f"A valid date part argument for WEEK is required, but found {part.name}")
-            name = f"WEEK_{name}"
+        if isinstance(part, exp.WeekStart) or (isinstance(part, exp.Anonymous) and name == "WEEK"):
+            day = part if isinstance(part, exp.WeekStart) else part.expressions[0] if part.expressions else part
+            if day.name.upper() not in WEEKDAYS:
+                raise QueryError(f"A valid date part argument for WEEK is required, but found {day.name}")
+            name = f"WEEK_{WEEKDAYS[WEEKDAYS.index(day.name.upper())]}"
         elif name not in PARTS:
             raise QueryError(f"A valid date part name is required but found {part.name}{position(part)}")
         value = expression.expression
@@ -654,6 +655,13 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def currenttimestamp_sql(self, expression: exp.CurrentTimestamp) -> str:
         return "now()"
+
+    def select_sql(self, expression: exp.Select) -> str:
+        if expression.args.get("kind") == "STRUCT":
+            # sqlglot would write the columns twice.
+            expression.set("kind", None)
+            expression.set("expressions", [exp.Struct(expressions=expression.expressions)])
+        return str(super().select_sql(expression))
 
     def struct_sql(self, expression: exp.Struct) -> str:
         members = [

@@ -234,7 +234,7 @@ def _specifiers(form: exp.Expression) -> list[str]:
 def _normalize(casefold: bool) -> Writer:
     def write(generator: Any, node: Any) -> str:
         form = node.expressions[1].name.upper() if len(node.expressions) > 1 else "NFC"
-        return f"bq_normal_form({generator.sql(node.expressions[0])}, {text(form)}, {str(casefold).lower()})"
+        return f"bq_normal_form({generator.sql(node.expressions[0])}, {text(form)}, {'true' if casefold else 'false'})"
 
     return write
 

@@ -25,7 +25,7 @@ _VALUES: Final = re.compile(
 
 
 _UNMATCHED: Final = re.compile(
-    r"Macro (?:bq[bm]?s?_)?(\w+)\(\) does not support the supplied arguments"
+    r"Macro \"*(?:bq[bm]?s?_)?(\w+?)\"*\(\)"
     r"|Function \"*(?:bq[bm]?s?_)?(\w+?)\"* cannot be applied to a star expression"
     r"|No function matches the given name and argument types '(?:bq[bm]?s?_)?(\w+)\("
 )

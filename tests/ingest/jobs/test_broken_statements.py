@@ -173,7 +173,8 @@ KINDS = ("NULL", "'x'", "1", "[1]", "STRUCT(1 AS a)", "DATE '2020-01-01'", "a =>
 
 def test_a_function_with_other_arguments_than_it_takes_is_an_error_of_the_query(session: Session) -> None:
     for number, name in enumerate(sorted(FUNCTIONS)):
-        for size in range(5):
+        # DuckDB counts the arguments of macros.
+        for size in (0, 2) if isinstance(FUNCTIONS[name], str) else range(5):
             given = ", ".join(KINDS[(number + size + each) % len(KINDS)] for each in range(size))
             try:
                 session.sql.schema(parse_expression(f"(SELECT {name}({given}))"))
