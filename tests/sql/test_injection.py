@@ -39,6 +39,14 @@ def run(query: str, lake: Lake | None = None) -> list[dict[str, Any]]:
         return [row for batch in engine.run(parse(query)[0]).batches for row in batch.to_pylist()]
 
 
+def answer(query: str, lake: Lake | None = None) -> str:
+    """The columns of a query, or its error."""
+    try:
+        return str(list(run(query, lake)[0]))
+    except QueryError as error:
+        return f"error: {error}"
+
+
 # Each of them once put text of the query into the SQL of DuckDB.
 FAULTS = [
     'SELECT CAST(NULL AS STRUCT<`a" INTEGER)) AS z, version() AS w, CAST(NULL AS STRUCT("b` INT64>)',
@@ -50,12 +58,9 @@ FAULTS = [
 
 @pytest.mark.parametrize("query", FAULTS)
 def test_a_known_injection_is_refused_or_a_name(query: str) -> None:
-    try:
-        rows = run(query)
-    except QueryError as error:
-        assert "syntax error at" not in str(error)
-    else:
-        assert list(rows[0]) == ["f0_"]
+    found = answer(query)
+    assert "syntax error at" not in found
+    assert found.startswith("error: ") or found == "['f0_']"
 
 
 @pytest.mark.parametrize(
@@ -102,8 +107,8 @@ def test_a_name_is_found_where_it_is_declared_and_not_in_the_catalog_of_duckdb(q
 
 
 def test_a_query_of_with_may_have_the_name_of_a_table_of_duckdb_or_of_the_lake() -> None:
-    query = "WITH duckdb_views AS (SELECT 1 AS sql), b AS (SELECT * FROM duckdb_views) SELECT duckdb_views.sql, b.sql AS s"
-    assert run(f"{query} FROM duckdb_views, b") == [{"sql": 1, "s": 1}]
+    query = "WITH duckdb_views AS (SELECT 1 AS sql), b AS (SELECT * FROM duckdb_views)"
+    assert run(f"{query} SELECT duckdb_views.sql, b.sql AS s FROM duckdb_views, b") == [{"sql": 1, "s": 1}]
     assert run("WITH t AS (SELECT id + 1 AS id FROM t) SELECT SUM(id) AS s FROM t") == [{"s": 9}]
     recursive = "WITH RECURSIVE pg_x AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM pg_x WHERE n < 3)"
     assert run(f"{recursive} SELECT SUM(n) AS s FROM pg_x") == [{"s": 6}]
@@ -131,15 +136,14 @@ FORGED = [
 
 @pytest.mark.parametrize("text", FORGED)
 def test_the_stored_query_of_a_view_is_translated_again_when_it_runs(text: str) -> None:
-    try:
-        rows = run("SELECT COUNT(*) AS n FROM v", Lake(v=text))
-    except QueryError as error:
-        assert "syntax error at or near" not in str(error)
-    else:
-        assert rows in ([{"n": 1}], [{"n": 3}])
+    found = answer("SELECT COUNT(*) AS n FROM v", Lake(v=text))
+    assert "syntax error at" not in found
+    assert found.startswith("error: ") or found == "['n']"
 
 
-@pytest.mark.parametrize("text", ["1 FROM duckdb_views", "1; DROP TABLE t", "1, 2", "", "1 UNION ALL SELECT 2"])
+@pytest.mark.parametrize(
+    "text", ["1 FROM duckdb_views", "1; DROP TABLE t", "1, 2", "", "1 UNION ALL SELECT 2"]
+)
 def test_the_stored_default_of_a_column_is_one_expression(text: str) -> None:
     with pytest.raises(QueryError, match="Syntax error"):
         parse_expression(text)
@@ -177,13 +181,29 @@ def test_the_database_runs_one_statement_of_its_kind(written: str) -> None:
 
 
 def test_no_function_that_a_query_may_call_reads_files_or_settings() -> None:
-    words = ("read", "glob", "setting", "getenv", "query", "duckdb", "pragma", "secret", "variable", "version")
+    words = (
+        "read",
+        "glob",
+        "setting",
+        "getenv",
+        "query",
+        "duckdb",
+        "pragma",
+        "secret",
+        "variable",
+        "version",
+    )
     assert not [name for name in NATIVE if any(word in name for word in words)]
 
 
 def test_text_of_a_query_is_not_written_to_a_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        for query in ("SHOW \x1b[31mforged\nline", "CALL x.y(1) forged", "SELECT 1 FROM t PIVOT forged", "GRANT forged"):
+        for query in (
+            "SHOW \x1b[31mforged\nline",
+            "CALL x.y(1) forged",
+            "SELECT 1 FROM t PIVOT forged",
+            "GRANT forged",
+        ):
             with pytest.raises(QueryError):
                 run(query)
     assert not [each for each in caplog.records if "forged" in each.getMessage()]

@@ -73,23 +73,110 @@ def check(engine: Engine, steps: dict[str, int], form: str, start: str, query: s
 
 
 EXPRESSIONS = [
-    *("({})", "-({})", "- {}", "NOT {}", "NOT ({})", "~ {}", "1 + ({})", "({}) * 2.5", "({}) / 2", "'a' || ({})"),
+    *(
+        "({})",
+        "-({})",
+        "- {}",
+        "NOT {}",
+        "NOT ({})",
+        "~ {}",
+        "1 + ({})",
+        "({}) * 2.5",
+        "({}) / 2",
+        "'a' || ({})",
+    ),
     *("({}) = 1", "1 IN ({})", "({}) IN (1, 2)", "1 IN UNNEST([{}])", "({}) BETWEEN 1 AND 2", "({}) IS NULL"),
-    *("({}) LIKE 'a'", "({}) LIKE ANY ('a', 'b', 'c')", "({}) IS DISTINCT FROM 1", "({}) AND TRUE", "({}) OR TRUE"),
-    *("CAST({} AS INT64)", "SAFE_CAST({} AS NUMERIC(10, 2))", "CAST({} AS STRUCT<a INT64>)", "STRUCT({} AS a)"),
+    *(
+        "({}) LIKE 'a'",
+        "({}) LIKE ANY ('a', 'b', 'c')",
+        "({}) IS DISTINCT FROM 1",
+        "({}) AND TRUE",
+        "({}) OR TRUE",
+    ),
+    *(
+        "CAST({} AS INT64)",
+        "SAFE_CAST({} AS NUMERIC(10, 2))",
+        "CAST({} AS STRUCT<a INT64>)",
+        "STRUCT({} AS a)",
+    ),
     *("STRUCT<a INT64>({})", "STRUCT({} AS a).a", "({}, 1)", "[{}]", "ARRAY<INT64>[{}]", "[{}][OFFSET(0)]"),
-    *("[1][SAFE_OFFSET({})]", "ARRAY(SELECT {})", "(SELECT {})", "EXISTS(SELECT {})", "(SELECT AS STRUCT {} AS a)"),
-    *("(WITH a AS (SELECT {} AS x) SELECT x FROM a)", "CASE WHEN {} THEN 1 ELSE 2 END", "CASE {} WHEN 1 THEN 2 END"),
-    *("IF({}, 1, 2)", "IF(TRUE, {}, 1)", "IFNULL({}, 1)", "COALESCE({}, 1)", "NULLIF({}, 1)", "INTERVAL ({}) DAY"),
-    *("EXTRACT(DAY FROM {})", "EXTRACT(HOUR FROM {} AT TIME ZONE 'UTC')", "SAFE.ABS({})", "SAFE.SUBSTR({}, 1)"),
-    *("NET.HOST({})", "HLL_COUNT.INIT({})", "d.f({})", "p.d.f({})", "ML.X({})", "AI.X({})", "GREATEST({}, 1, 2)"),
-    *("LEAST(1, {})", "FORMAT('%T %s', {}, 1)", "ARRAY_AGG({} IGNORE NULLS ORDER BY 1 LIMIT 2)", "COUNTIF(DISTINCT {})"),
-    *("STRING_AGG({}, ',' LIMIT 1)", "STRING_AGG(DISTINCT {})", "ARRAY_CONCAT_AGG({})", "AVG({})", "AVG(DISTINCT {})"),
-    *("SUM({})", "APPROX_QUANTILES({}, 4)", "APPROX_TOP_COUNT({}, 2)", "ANY_VALUE({} HAVING MAX 1)", "COUNT(DISTINCT {})"),
-    *("SUM({}) OVER (PARTITION BY 1)", "ARRAY_AGG({} IGNORE NULLS) OVER ()", "AVG({}) OVER ()", "LAG({}) OVER (ORDER BY 1)"),
-    *("ROW_NUMBER() OVER (ORDER BY {})", "(SELECT AVG({}) OVER ())", "(SELECT SUM({}) OVER ())", "(SELECT AVG({}))"),
-    *("TIMESTAMP_TRUNC({}, DAY, 'UTC')", "TIMESTAMP_TRUNC(CURRENT_TIMESTAMP(), WEEK, {})", "FORMAT_TIMESTAMP('%F', {}, 'UTC')"),
-    *("FORMAT_TIMESTAMP('%F', CURRENT_TIMESTAMP(), {})", "JSON_SET({}, '$.a', 1, '$.b', 2)", "JSON_REMOVE({}, '$.a', '$.b')"),
+    *(
+        "[1][SAFE_OFFSET({})]",
+        "ARRAY(SELECT {})",
+        "(SELECT {})",
+        "EXISTS(SELECT {})",
+        "(SELECT AS STRUCT {} AS a)",
+    ),
+    *(
+        "(WITH a AS (SELECT {} AS x) SELECT x FROM a)",
+        "CASE WHEN {} THEN 1 ELSE 2 END",
+        "CASE {} WHEN 1 THEN 2 END",
+    ),
+    *(
+        "IF({}, 1, 2)",
+        "IF(TRUE, {}, 1)",
+        "IFNULL({}, 1)",
+        "COALESCE({}, 1)",
+        "NULLIF({}, 1)",
+        "INTERVAL ({}) DAY",
+    ),
+    *(
+        "EXTRACT(DAY FROM {})",
+        "EXTRACT(HOUR FROM {} AT TIME ZONE 'UTC')",
+        "SAFE.ABS({})",
+        "SAFE.SUBSTR({}, 1)",
+    ),
+    *(
+        "NET.HOST({})",
+        "HLL_COUNT.INIT({})",
+        "d.f({})",
+        "p.d.f({})",
+        "ML.X({})",
+        "AI.X({})",
+        "GREATEST({}, 1, 2)",
+    ),
+    *(
+        "LEAST(1, {})",
+        "FORMAT('%T %s', {}, 1)",
+        "ARRAY_AGG({} IGNORE NULLS ORDER BY 1 LIMIT 2)",
+        "COUNTIF(DISTINCT {})",
+    ),
+    *(
+        "STRING_AGG({}, ',' LIMIT 1)",
+        "STRING_AGG(DISTINCT {})",
+        "ARRAY_CONCAT_AGG({})",
+        "AVG({})",
+        "AVG(DISTINCT {})",
+    ),
+    *(
+        "SUM({})",
+        "APPROX_QUANTILES({}, 4)",
+        "APPROX_TOP_COUNT({}, 2)",
+        "ANY_VALUE({} HAVING MAX 1)",
+        "COUNT(DISTINCT {})",
+    ),
+    *(
+        "SUM({}) OVER (PARTITION BY 1)",
+        "ARRAY_AGG({} IGNORE NULLS) OVER ()",
+        "AVG({}) OVER ()",
+        "LAG({}) OVER (ORDER BY 1)",
+    ),
+    *(
+        "ROW_NUMBER() OVER (ORDER BY {})",
+        "(SELECT AVG({}) OVER ())",
+        "(SELECT SUM({}) OVER ())",
+        "(SELECT AVG({}))",
+    ),
+    *(
+        "TIMESTAMP_TRUNC({}, DAY, 'UTC')",
+        "TIMESTAMP_TRUNC(CURRENT_TIMESTAMP(), WEEK, {})",
+        "FORMAT_TIMESTAMP('%F', {}, 'UTC')",
+    ),
+    *(
+        "FORMAT_TIMESTAMP('%F', CURRENT_TIMESTAMP(), {})",
+        "JSON_SET({}, '$.a', 1, '$.b', 2)",
+        "JSON_REMOVE({}, '$.a', '$.b')",
+    ),
     *("MAKE_INTERVAL(day => {})", "MAKE_INTERVAL({})", "PARSE_JSON({})", "x -> {}", "f(x -> {})"),
     "(SELECT COUNT(*) FROM UNNEST([{}]) AS u WITH OFFSET)",
     "(SELECT COUNT(*) FROM UNNEST([STRUCT({} AS a)]) WITH OFFSET AS o)",
@@ -103,19 +190,25 @@ TYPES = ["ARRAY<{}>", "STRUCT<a {}>", "STRUCT<{}>", "STRUCT<a INT64, b {}>"]
 
 
 @pytest.mark.parametrize("form", EXPRESSIONS)
-def test_a_nested_expression_is_translated_in_linear_steps(engine: Engine, steps: dict[str, int], form: str) -> None:
+def test_a_nested_expression_is_translated_in_linear_steps(
+    engine: Engine, steps: dict[str, int], form: str
+) -> None:
     check(engine, steps, form, "1", "SELECT {} AS v FROM t")
     check(engine, steps, form, "t t t", "SELECT {}")  # which does not parse
 
 
 @pytest.mark.parametrize("form", TABLES)
-def test_a_nested_table_is_translated_in_linear_steps(engine: Engine, steps: dict[str, int], form: str) -> None:
+def test_a_nested_table_is_translated_in_linear_steps(
+    engine: Engine, steps: dict[str, int], form: str
+) -> None:
     check(engine, steps, form, "t", "SELECT * FROM {}")
     check(engine, steps, form, "t t t", "SELECT * FROM {}")
 
 
 @pytest.mark.parametrize("form", TYPES)
-def test_a_nested_type_is_translated_in_linear_steps(engine: Engine, steps: dict[str, int], form: str) -> None:
+def test_a_nested_type_is_translated_in_linear_steps(
+    engine: Engine, steps: dict[str, int], form: str
+) -> None:
     check(engine, steps, form, "INT64", "SELECT CAST(NULL AS {}) AS v")
 
 
@@ -156,14 +249,17 @@ def test_averages_of_averages_that_would_be_bound_too_often_are_refused() -> Non
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT {}".format(", ".join(f"id AS c{number}" for number in range(3_000))) + " FROM t ORDER BY c1, c2",
+        "SELECT {}".format(", ".join(f"id AS c{number}" for number in range(3_000)))
+        + " FROM t ORDER BY c1, c2",
         "SELECT id FROM t WHERE id IN ({})".format(", ".join(map(str, range(8_000)))),
         "SELECT [{}] AS v".format(", ".join(["1"] * 8_000)),
         "WITH {} SELECT * FROM c0".format(", ".join(f"c{number} AS (SELECT 1)" for number in range(500))),
     ],
     ids=["columns", "numbers", "elements", "queries"],
 )
-def test_a_wide_query_is_translated_in_linear_steps(engine: Engine, steps: dict[str, int], query: str) -> None:
+def test_a_wide_query_is_translated_in_linear_steps(
+    engine: Engine, steps: dict[str, int], query: str
+) -> None:
     read, written, size = growth(engine, steps, query)
     tokens = len(query) // 4
     assert 0 < read < 40 * tokens

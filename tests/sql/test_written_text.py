@@ -15,7 +15,19 @@ TEXT = frozenset(["name", "this", "alias", "alias_or_name", "output_name", "text
 # What quotes it, or writes a node. Errors show it to the client only.
 QUOTING = frozenset(
     [
-        *("quoted", "text", "sql", "duck_type", "outward", "inward", "inner_type", "int", "len", "type", "position"),
+        *(
+            "quoted",
+            "text",
+            "sql",
+            "duck_type",
+            "outward",
+            "inward",
+            "inner_type",
+            "int",
+            "len",
+            "type",
+            "position",
+        ),
         *("QueryError", "UnsupportedError", "LimitError", "no_signature", "_call", "get", "isinstance"),
         *("to_identifier", "string", "number", "column", "alias_", "member_name", "_decimal_type", "_Inside"),
     ]
@@ -45,7 +57,7 @@ def raw(node: ast.AST) -> ast.AST | None:
 def faults(source: str) -> list[tuple[int, str]]:
     """The places where text of a tree is put into another text without quotes."""
     tree = ast.parse(source)
-    shown = set()
+    shown: set[int] = set()
     for node in ast.walk(tree):
         # The text of an error, and of a key of a dictionary of this package.
         if isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and called(node) in QUOTING):

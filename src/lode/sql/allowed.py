@@ -1,8 +1,8 @@
 """What a tree may consist of when it is written for DuckDB.
 
-The generator of sqlglot writes texts of a tree as they are wherever a tree has a text instead of a node: hints,
-variables, kinds of joins. So the nodes, their parts, and the words that a part may be are a list. All else is
-refused before a character is written.
+The generator of sqlglot writes a text of a tree as it is wherever a tree has a text instead of a node: hints,
+variables, kinds of joins. So the nodes, their parts, and the words that a part may be are a list. All else
+is refused before a character is written.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ _PARTS: Final = {
         "expressions distinct from_ joins where group having windows qualify order limit offset with_ "
         "kind:STRUCT|VALUE"
     ),
-    **dict.fromkeys(
-        ("Union", "Except", "Intersect"), "this expression order limit offset with_"
-    ),
+    **dict.fromkeys(("Union", "Except", "Intersect"), "this expression order limit offset with_"),
     "Subquery": "this alias joins pivots array$ with_ order limit offset",
     "With": "expressions",
     "CTE": "this alias",
@@ -44,10 +42,7 @@ _PARTS: Final = {
     "Distinct": "expressions",
     "Values": "expressions alias",
     "Unnest": "expressions",
-    "Pivot": (
-        "expressions fields columns alias "
-        "pivot_column_naming:agg_name_if_aliased"
-    ),
+    "Pivot": ("expressions fields columns alias pivot_column_naming:agg_name_if_aliased"),
     "PivotAlias": "this alias",
     "Window": "this partition_by order spec alias over:OVER",
     "WindowSpec": (
@@ -144,7 +139,9 @@ def _read(parts: str) -> dict[str, frozenset[str] | None]:
     made: dict[str, frozenset[str] | None] = {}
     for each in parts.split():
         name, _, words = each.partition(":")
-        made[name] = None if words == _TEXT else frozenset(words.replace("␣", " ").split("|") if words else ())
+        made[name] = (
+            None if words == _TEXT else frozenset(words.replace("␣", " ").split("|") if words else ())
+        )
     return made
 
 
@@ -170,5 +167,5 @@ def check_tree(tree: exp.Expression) -> None:
                     raise UnsupportedError(f"{key.strip('_').upper()} of {_shown(node)}")
 
 
-def _shown(node: exp.Expression) -> str:
+def _shown(node: exp.Expr) -> str:
     return node.sql_name() if isinstance(node, exp.Func) else node.key.upper()

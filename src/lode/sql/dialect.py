@@ -298,7 +298,11 @@ def _parameters(kind: exp.DataType) -> list[int]:
     found = []
     for each in kind.expressions:
         value = each.this
-        if not isinstance(value, exp.Literal) or value.is_string or not re.fullmatch(r"[0-9]{1,9}", value.this):
+        if (
+            not isinstance(value, exp.Literal)
+            or value.is_string
+            or not re.fullmatch(r"[0-9]{1,9}", value.this)
+        ):
             raise QueryError(f"The parameter of a type must be an integer literal{position(kind)}")
         found.append(int(value.this))
     return found
@@ -330,9 +334,7 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
     """Writes a tree of ``LakeSql`` as SQL of DuckDB."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(
-            dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IMMEDIATE, **options
-        )
+        super().__init__(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IMMEDIATE, **options)
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -505,7 +507,7 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         number = self.sql(index)
         if len(expression.expressions) != 1 or isinstance(index, exp.Slice):
             raise QueryError(f"Syntax error: an array has one index in brackets{position(expression)}")
-        if index.is_string:
+        if index.is_string or isinstance(index, exp.RawString):
             return f"bq_json_member({value}, {number})"
         kind = "bq_at_offset" if offset in (0, None) else "bq_at_ordinal"
         if expression.args.get("safe"):
@@ -620,7 +622,9 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         part = expression.this
         name = part.name.upper()
         if isinstance(part, exp.WeekStart) or (isinstance(part, exp.Anonymous) and name == "WEEK"):
-            day = part if isinstance(part, exp.WeekStart) else part.expressions[0] if part.expressions else part
+            day = (
+                part if isinstance(part, exp.WeekStart) else part.expressions[0] if part.expressions else part
+            )
             if day.name.upper() not in WEEKDAYS:
                 raise QueryError(f"A valid date part argument for WEEK is required, but found {day.name}")
             name = f"WEEK_{WEEKDAYS[WEEKDAYS.index(day.name.upper())]}"

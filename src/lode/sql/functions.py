@@ -116,7 +116,9 @@ def _truncated(kind: str) -> Writer:
         given = node.expressions
         value = generator.sql(given[0])
         unit, first = _unit(node, 1)
-        zone = f", {generator.sql(given[2]) if len(given) > 2 else text('UTC')}" if kind == "timestamp" else ""
+        zone = (
+            f", {generator.sql(given[2]) if len(given) > 2 else text('UTC')}" if kind == "timestamp" else ""
+        )
         macro = "bq_zoned_trunc" if kind == "timestamp" else "bq_trunc"
         if kind == "date":
             value = f"bq_to_date({value})" if len(given) < 3 else value
@@ -234,7 +236,8 @@ def _specifiers(form: exp.Expression) -> list[str]:
 def _normalize(casefold: bool) -> Writer:
     def write(generator: Any, node: Any) -> str:
         form = node.expressions[1].name.upper() if len(node.expressions) > 1 else "NFC"
-        return f"bq_normal_form({generator.sql(node.expressions[0])}, {text(form)}, {'true' if casefold else 'false'})"
+        fold = "true" if casefold else "false"
+        return f"bq_normal_form({generator.sql(node.expressions[0])}, {text(form)}, {fold})"
 
     return write
 
@@ -330,7 +333,11 @@ def _hll(operation: str) -> Writer:
             return f"len(list_filter(string_split(decode({value}), ','), lambda \"e$\": \"e$\" <> ''))"
         single = f"list_filter(string_split(decode({value}), ','), lambda \"e$\": \"e$\" <> '')"
         merged = f"list_distinct(flatten(list({single})))"
-        return f"{LATE}len({merged})" if operation == "merge" else f"{LATE}encode(array_to_string({merged}, ','))"
+        return (
+            f"{LATE}len({merged})"
+            if operation == "merge"
+            else f"{LATE}encode(array_to_string({merged}, ','))"
+        )
 
     return write
 
@@ -559,7 +566,8 @@ def _quantiles(generator: Any, node: Any) -> str:
     number = generator.sql(node, "expression")
     if not re.fullmatch(r"[0-9]{1,9}", number) or not 1 <= int(number) <= _MAX_QUANTILES:
         raise QueryError(
-            f"Argument 2 of APPROX_QUANTILES must be an integer literal from 1 to {_MAX_QUANTILES:,}{_at(node)}"
+            "Argument 2 of APPROX_QUANTILES must be an integer literal from 1 to "
+            f"{_MAX_QUANTILES:,}{_at(node)}"
         )
     points = ", ".join(str(step / int(number)) for step in range(int(number) + 1))
     return f"quantile_disc({inside.all}, [{points}])"

@@ -51,7 +51,9 @@ def as_query_error(error: DatabaseError, tree: exp.Expression | None) -> QueryEr
         return QueryError(f"The argument of a function {what}.")
     if (unmatched := _UNMATCHED.search(whole)) is not None:
         # With the names of this package's macros and the types of DuckDB, which a client does not know.
-        return QueryError(f"No matching signature for function {_called(next(filter(None, unmatched.groups())))}")
+        return QueryError(
+            f"No matching signature for function {_called(next(filter(None, unmatched.groups())))}"
+        )
     if error.kind == "BinderException":
         if (match := _VALUES.search(whole)) is not None:
             name = match[2] or match[4]

@@ -6,7 +6,21 @@ from typing import Final
 
 NATIVE: Final = frozenset(
     [
-        *("+", "-", "*", "/", "&", "|", "~", "xor", "like_escape", "not_like_escape", "row", "nullif", "error"),
+        *(
+            "+",
+            "-",
+            "*",
+            "/",
+            "&",
+            "|",
+            "~",
+            "xor",
+            "like_escape",
+            "not_like_escape",
+            "row",
+            "nullif",
+            "error",
+        ),
         *("any_value", "arg_max", "arg_min", "avg", "count", "count_star", "max", "min", "sum", "string_agg"),
         *("bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "histogram", "list", "array_agg"),
         *("corr", "covar_pop", "covar_samp", "quantile_cont", "quantile_disc"),

@@ -34,9 +34,9 @@ def sources(tree: exp.Expression) -> Iterator[exp.Table]:
     left: list[tuple[Any, _Scope | None]] = [(tree, None)]
     while left:
         node, scope = left.pop()
-        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-            if node.args.get("db") or not _is_declared(node.name.lower(), scope):
-                found.append(node)
+        is_named = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+        if is_named and (node.args.get("db") or not _is_declared(node.name.lower(), scope)):
+            found.append(node)
         clause = node.args.get("with_")
         inner = scope
         if clause is not None:

@@ -43,8 +43,8 @@ def settled(written: str) -> str:
 
     ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda "v$": bq_round(…))[1]``. In
     the lambda the types of aggregates are known. Besides, DuckDB binds the arguments of a macro to choose an
-    overload, and then wherever the body has them. Macros inside of each other multiply that. Those of a lambda
-    it binds once.
+    overload, and then wherever the body has them. Macros inside of each other multiply that. Those of a
+    lambda it binds once.
     """
     if SAFE[0] in written:
         written = _without_errors(written)

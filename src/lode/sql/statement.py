@@ -1,7 +1,7 @@
 """What DuckDB may run: one statement of the expected kind, over tables of the query, with known functions.
 
-The generator writes nothing else. This reads what DuckDB's own parser makes of the text, so that a fault of the
-generator is an error and not a statement of a client.
+The generator writes nothing else. This reads what DuckDB's own parser makes of the text, so that a fault of
+the generator is an error and not a statement of a client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ _CREATE: Final = re.compile(r'CREATE TEMP (VIEW|TABLE) "((?:table|local)\$\d+)" 
 _DECLARE: Final = re.compile(r'CREATE TEMP TABLE "(local\$\d+)" \((?=")')
 _DROP: Final = re.compile(r'DROP TABLE "(local\$\d+)"')
 _CHANGE: Final = re.compile(r'(INSERT INTO|UPDATE|DELETE FROM|MERGE INTO) "(local\$\d+)"(?=[ (]|$)')
-_KINDS: Final = {"INSERT INTO": "INSERT", "UPDATE": "UPDATE", "DELETE FROM": "DELETE", "MERGE INTO": "MERGE_INTO"}
+_KINDS: Final = {
+    "INSERT INTO": "INSERT",
+    "UPDATE": "UPDATE",
+    "DELETE FROM": "DELETE",
+    "MERGE INTO": "MERGE_INTO",
+}
 # How the names of DuckDB's own tables begin, and those that only this package gives.
 _RESERVED: Final = ("duckdb_", "pg_", "pragma_", "sqlite_", "rows$", "table$", "local$")
 # References to tables that no query has. DuckDB reads some other statements as a query of these.
@@ -123,7 +128,8 @@ def _pairs(made: str) -> Iterator[tuple[str, list[str]]]:
 
     It is not decoded: a nested query has more levels than a decoder takes.
     """
-    key, values = "", []
+    key = ""
+    values: list[str] = []
     for match in _STRING.finditer(made):
         if match[2]:
             yield key, values

@@ -288,11 +288,7 @@ class _Statement:
         return True
 
     def _target(self, definition: TableDefinition, hidden: list[str]) -> Target:
-        defaults = {
-            each.name: parse_expression(each.default)
-            for each in definition.schema
-            if each.default
-        }
+        defaults = {each.name: parse_expression(each.default) for each in definition.schema if each.default}
         return Target(definition.schema.arrow, hidden, definition.primary_key, defaults)
 
     def _changes(self, definition: TableDefinition, target: Target) -> Changes:

@@ -253,11 +253,11 @@ def _create_view(
     return outcome
 
 
-def _qualified(session: Context, query: exp.Expression) -> exp.Expression:
+def _qualified(session: Context, tree: exp.Expr) -> Any:
     """The query of a view with full names, so that it means the same to everyone."""
     from lode.sql.rewrite import sources
 
-    query = query.copy()
+    query: Any = tree.copy()
     for table in sources(query):
         parts = tuple(part.name for part in table.parts)
         if any("INFORMATION_SCHEMA" in part.upper() for part in parts):
