@@ -46,6 +46,8 @@ def raw(node: ast.AST) -> ast.AST | None:
         return node if isinstance(node.args[0], ast.Name | ast.Attribute) else raw(node.args[0])
     if isinstance(node, ast.Attribute) and node.attr in TEXT:
         return node
+    if isinstance(node, ast.GeneratorExp | ast.ListComp):
+        return raw(node.elt)
     if isinstance(node, ast.IfExp):
         return raw(node.body) or raw(node.orelse)
     if isinstance(node, ast.Subscript):
