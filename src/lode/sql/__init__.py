@@ -26,4 +26,5 @@ def __getattr__(name: str) -> Any:
     """A process for queries uses the database alone, without the parser."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("lode.sql.errors" if name.endswith("Error") else "lode.sql.engine"), name)
+    module = "errors" if name.endswith("Error") else "parser" if name == "parse" else "engine"
+    return getattr(import_module(f"lode.sql.{module}"), name)

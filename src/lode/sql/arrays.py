@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from lode.lazy import pt
+from lode.sql.settled import is_simple
 from lode.sql.types import quoted
 
 if TYPE_CHECKING:
@@ -85,10 +86,20 @@ def _unnested(unnest: exp.Unnest, *, is_struct: bool) -> exp.Expression:
 def unnest_sql(made: exp.Subquery, array: str) -> str:
     """The subquery of an array in FROM."""
     name, counter, struct = made.meta["unnest"]
-    columns = [f"unnest({array}, max_depth := 2)" if struct else f"unnest({array}) AS {quoted(name)}"]
-    if counter is not None:
-        columns.append(f"generate_subscripts({array}, 1) - 1 AS {quoted(counter)}")
-    return f"(SELECT {', '.join(columns)}) AS {quoted(name)}"
+    shown = quoted(name)
+    if counter is None:
+        items = f"unnest({array}, max_depth := 2)" if struct else f"unnest({array}) AS {shown}"
+        return f"(SELECT {items}) AS {shown}"
+    number = quoted(counter)
+    if not struct and not is_simple(array):
+        # An element with its number: the array is written once.
+        pair = f'struct_pack({shown} := "e$", {number} := "i$" - 1)'
+        numbered = f'list_transform({array}, lambda "e$", "i$": {pair})'
+        return f"(SELECT unnest({numbered}, max_depth := 2)) AS {shown}"
+    value = array if is_simple(array) else quoted("array$")
+    source = "" if is_simple(array) else f" FROM (SELECT {array} AS {value})"
+    items = f"unnest({value}, max_depth := 2)" if struct else f"unnest({value}) AS {shown}"
+    return f"(SELECT {items}, generate_subscripts({value}, 1) - 1 AS {number}{source}) AS {shown}"
 
 
 def is_array(table: exp.Table) -> bool:

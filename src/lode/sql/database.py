@@ -13,6 +13,7 @@ from lode.sql import macros
 from lode.sql.errors import QueryError
 from lode.sql.numbered import NumberedRows
 from lode.sql.rows import ScanRows, duckdb_type
+from lode.sql.statement import check_change, check_command, check_query, check_view
 from lode.sql.types import arrow_field, outward, quoted, text
 from lode.sql.udfs import GIVES_NULL, TAKES_NULL, UDFS
 
@@ -68,7 +69,10 @@ class Database:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._connection: Any = _connect(limits)
+        self._parser: Any = self._connection.cursor()
         self._made: set[tuple[str, str]] = set()
+        # The views and temporary tables that statements may name.
+        self._tables: set[str] = set()
         self._files: list[str] = []
         self._is_locked = False
 
@@ -100,7 +104,10 @@ class Database:
                 self._connection.register(f"rows${name}", opened)
             self._make(columns)
             source = native or quoted(f"rows${name}")
-            self._connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {source}")
+            written = f"CREATE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {source}"
+            check_view(self._parser, written)
+            self._connection.execute(written)
+            self._tables.add(name)
 
     def replace(self, name: str, rows: pa.Table) -> None:
         """Give a view that reads Arrow other rows of the same columns."""
@@ -144,9 +151,10 @@ class Database:
     # -- statements ----------------------------------------------------------------------------
 
     def execute(self, written: str) -> None:
-        """Run a statement without rows."""
+        """Create a view or a temporary table of a query, or drop one. Other statements are refused."""
         with _errors():
             self._prepare(written)
+            self._tables.add(check_command(self._parser, written, self._tables))
             self._connection.execute(written)
 
     def changed(self, written: str) -> dict[str, int]:
@@ -157,6 +165,7 @@ class Database:
         """
         with _errors():
             self._prepare(written)
+            check_change(self._parser, written, self._tables)
             found = self._connection.execute(written)
             counts: dict[str, int] = {}
             while rows := found.fetchmany(_BATCH_ROWS):
@@ -189,7 +198,9 @@ class Database:
             values = [outward(kind, place) for kind, place in zip(found.types, places, strict=True)]
             if values != places:
                 listed = ", ".join(f"{value} AS {place}" for value, place in zip(values, places, strict=True))
-                found = self._relation(f"SELECT {listed} FROM ({written}) AS q({', '.join(places)})")
+                # The query itself is checked.
+                self._make(listed)
+                found = self._connection.sql(f"SELECT {listed} FROM ({written}) AS q({', '.join(places)})")
         return shown, self._batches(found, shown)
 
     def _batches(self, found: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -200,14 +211,9 @@ class Database:
                 yield fitted(batch, schema)
 
     def _relation(self, written: str) -> Any:
-        import duckdb
-
         self._prepare(written)
-        found = self._connection.extract_statements(written)
         # DuckDB would run any other statement at once.
-        if [each.type for each in found] != [duckdb.StatementType.SELECT]:
-            raise QueryError("Syntax error: Expected a query")
-        return self._connection.sql(found[0])
+        return self._connection.sql(check_query(self._parser, written, self._tables))
 
     def _prepare(self, written: str) -> None:
         self._lock()

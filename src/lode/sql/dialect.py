@@ -13,11 +13,15 @@ from typing import Any, ClassVar, Final
 from sqlglot import exp
 from sqlglot.dialects.bigquery import BigQuery
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ErrorLevel
+from sqlglot.errors import UnsupportedError as UnwritableError
 from sqlglot.tokenizer_core import TokenType
 
 from lode.format.ids import shortened
+from lode.sql.allowed import check_tree
 from lode.sql.errors import QueryError, UnsupportedError
-from lode.sql.functions import AGGREGATES, FUNCTIONS, PARTS
+from lode.sql.functions import AGGREGATES, FUNCTIONS, INTERVALS, PARTS, WEEKDAYS, check_count, once
+from lode.sql.settled import LATE, SAFE, settled
 from lode.sql.structs import member_name, member_value
 from lode.sql.types import BIGNUMERIC, GEOGRAPHY, NUMERIC, quoted, text
 
@@ -171,9 +175,6 @@ _NATIVE: Final = frozenset(
 
 
 _SCALAR: Final = frozenset(["Coalesce", "Nullif", "Unnest", "Exists", "Greatest", "Least"])
-# Stands before an expression whose type DuckDB does not know when it chooses the overload of a macro:
-# aggregates and window functions. See ``settled``.
-LATE: Final = "\x01"
 # A minus sign is not part of a literal, so the smallest INT64 has one that is larger than the largest.
 _MAX_INTEGER: Final = 1 << 63
 _MAX_DIGITS: Final = 40
@@ -185,8 +186,19 @@ _TIMES: Final = {
     **dict.fromkeys(("TIMESTAMP_ADD", "TIMESTAMP_SUB", "TIMESTAMP_TRUNC"), "TIMESTAMP"),
     **dict.fromkeys(("UNIX_SECONDS", "UNIX_MILLIS", "UNIX_MICROS", "GENERATE_TIMESTAMP_ARRAY"), "TIMESTAMP"),
 }
-# So many macros are bound before one gets a lambda.
-_MAX_BINDINGS: Final = 255
+# A number as the tokenizer reads it.
+_NUMBER: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+# Words of a statement that changes a temporary table.
+_WORDS: Final = frozenset(["DEFAULT", "DELETE", "ROW"])
+# Digits before and after the point of NUMERIC and BIGNUMERIC.
+_DIGITS: Final = {"NUMERIC": (29, 9), "BIGNUMERIC": (38, 38)}
+# DuckDB's digits, and those of a BIGNUMERIC behind the point.
+_MAX_PRECISION, _MAX_SCALE = 38, 18
+# The tokens that a parser may read twice, for each token of the query. It goes back where a query can mean
+# several things. Where it does so at every level, each level would double its work.
+_REREAD: Final = 64
+# Functions with a name in two parts.
+_PREFIXED: Final = {"SAFE": exp.SafeFunc, "NET": exp.NetFunc}
 
 
 class _Parser(BigQuery.Parser):  # type: ignore[misc, valid-type]
@@ -203,6 +215,30 @@ class _Parser(BigQuery.Parser):  # type: ignore[misc, valid-type]
         if check_func and self._next and self._next.token_type == TokenType.L_PAREN:
             return None
         return super()._parse_types(check_func, *args, **options)
+
+    def _parse_column_ops(self, this: Any) -> Any:
+        # BigQuery's parser reads the call behind SAFE. and NET. twice: at each level.
+        bases: Any = super(BigQuery.Parser, self)
+        kind = _PREFIXED.get(this.name.upper()) if isinstance(this, exp.Column) and not this.table else None
+        ahead = self._tokens[self._index + 1 : self._index + 3]
+        if (
+            kind is not None
+            and self._curr.token_type == TokenType.DOT
+            and len(ahead) == 2
+            and ahead[1].token_type == TokenType.L_PAREN
+        ):
+            self._advance()
+            this = kind(this=self._parse_function(any_token=True))
+        return bases._parse_column_ops(this)
+
+    def _retreat(self, index: int) -> None:
+        self._reread: int = getattr(self, "_reread", 0) + max(0, self._index - index)
+        if self._reread > _REREAD * (self._tokens_size + _REREAD):
+            raise RecursionError
+        super()._retreat(index)
+
+    def _warn_unsupported(self) -> None:
+        """What is kept as a command is refused later. A warning would write text of the query to a log."""
 
 
 class LakeSql(BigQuery):
@@ -235,15 +271,19 @@ def duck_type(kind: exp.DataType) -> str:
     """A type of the query as DuckDB writes it."""
     name = kind.this.name if isinstance(kind.this, exp.DType) else str(kind.this).upper()
     inner = kind.expressions
+    if (name in _TYPES) != all(isinstance(each, exp.DataTypeParam) for each in inner) and inner:
+        raise QueryError(f"Type not found: {kind.sql('bigquery')}{position(kind)}")
+    if name in ("ARRAY", "RANGE") and len(inner) != 1:
+        raise QueryError(f"{name} needs the type of its elements{position(kind)}")
     if name == "ARRAY":
         return f"{duck_type(inner[0])}[]"
     if name == "STRUCT":
         fields = []
         for number, field in enumerate(inner):
             if isinstance(field, exp.ColumnDef):
-                fields.append(f'"{field.name}" {duck_type(field.args["kind"])}')
+                fields.append(f"{quoted(field.name)} {duck_type(field.args['kind'])}")
             else:
-                fields.append(f'"_field_{number + 1}" {duck_type(field)}')
+                fields.append(f"{quoted(f'_field_{number + 1}')} {duck_type(field)}")
         return f"STRUCT({', '.join(fields)})"
     if name == "RANGE":
         element = duck_type(inner[0])
@@ -253,11 +293,62 @@ def duck_type(kind: exp.DataType) -> str:
     return _TYPES[name]
 
 
+def _parameters(kind: exp.DataType) -> list[int]:
+    """The numbers behind the name of a type, as in NUMERIC(10, 2)."""
+    found = []
+    for each in kind.expressions:
+        value = each.this
+        if (
+            not isinstance(value, exp.Literal)
+            or value.is_string
+            or not re.fullmatch(r"[0-9]{1,9}", value.this)
+        ):
+            raise QueryError(f"The parameter of a type must be an integer literal{position(kind)}")
+        found.append(int(value.this))
+    return found
+
+
+def _decimal_type(kind: exp.DataType) -> str:
+    """The type of DuckDB with the digits of NUMERIC(p, s); empty without these."""
+    found = _parameters(kind)
+    if not found:
+        return ""
+    name = "BIGNUMERIC" if kind.this == exp.DType.BIGDECIMAL else "NUMERIC"
+    before, after = _DIGITS[name]
+    precision, scale = (*found, 0)[:2]
+    if len(found) > 2:
+        raise QueryError(f"{name} has at most two parameters{position(kind)}")
+    if scale > after:
+        raise QueryError(f"In {name}(P, S), S must be between 0 and {after}{position(kind)}")
+    if not max(scale, 1) <= precision <= scale + before:
+        shown = f"{name}(P, S), P must be between {max(scale, 1)} and {scale + before}"
+        if len(found) == 1:
+            shown = f"{name}(P), P must be between 1 and {before}"
+        raise QueryError(f"In {shown}{position(kind)}")
+    if precision > _MAX_PRECISION:
+        precision, scale = _MAX_PRECISION, min(scale, _MAX_SCALE)
+    return f"DECIMAL({precision}, {scale})"
+
+
 class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
     """Writes a tree of ``LakeSql`` as SQL of DuckDB."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(dialect="duckdb", comments=False, **options)
+        super().__init__(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IMMEDIATE, **options)
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def identifier_sql(self, expression: exp.Identifier) -> str:
+        return quoted(expression.name)
+
+    def var_sql(self, expression: exp.Var) -> str:
+        name = expression.name.upper()
+        if name not in _WORDS:
+            raise QueryError(f"Unrecognized name: {expression.name}{position(expression)}")
+        return next(word for word in _WORDS if word == name)
+
+    def kwarg_sql(self, expression: exp.Kwarg) -> str:
+        return f"{quoted(expression.this.name)} := {self.sql(expression, 'expression')}"
 
     # -- values --------------------------------------------------------------------------------
 
@@ -269,6 +360,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
             return f"CAST({int(written, 16)} AS BIGINT)"
         if written.isdigit() and (len(written) > _MAX_DIGITS or int(written) > _MAX_INTEGER):
             raise QueryError(f"Invalid integer literal: {shortened(written, 40)}{position(expression)}")
+        if not _NUMBER.fullmatch(written):
+            raise QueryError(f"Invalid number: {shortened(written, 40)}{position(expression)}")
         if expression.meta.get("decimal"):
             return written
         if not written.isdigit():
@@ -279,8 +372,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def neg_sql(self, expression: exp.Neg) -> str:
         this = expression.this
-        if isinstance(this, exp.Literal) and not this.is_string and str(this.this).isdigit():
-            return f"CAST(-{this.this} AS BIGINT)"
+        if isinstance(this, exp.Literal) and not this.is_string and re.fullmatch(r"[0-9]{1,19}", this.this):
+            return f"CAST(-{int(this.this)} AS BIGINT)"
         return f"-{self.sql(expression, 'this')}" if not isinstance(this, exp.Neg) else f"-({self.sql(this)})"
 
     def parsejson_sql(self, expression: exp.ParseJSON) -> str:
@@ -298,6 +391,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         return f"from_hex('{data.hex()}')"
 
     def hexstring_sql(self, expression: exp.HexString, *_: Any, **__: Any) -> str:
+        if len(str(expression.this)) > _MAX_DIGITS:
+            raise QueryError(f"Invalid integer literal: 0x{shortened(str(expression.this), 40)}")
         return f"CAST({int(str(expression.this), 16)} AS BIGINT)"
 
     def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
@@ -324,16 +419,19 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         if isinstance(expression.this, exp.Null):
             return f"CAST(NULL AS {target})"
         if kind.this == exp.DType.RANGE:
-            return f"bq_to_range_{duck_type(kind.expressions[0]).lower()}({value})"
+            element = duck_type(kind.expressions[0])
+            if element not in _MOMENTS:
+                raise QueryError(f"Type not found: {kind.sql('bigquery')}{position(kind)}")
+            return f"bq_to_range_{element.lower()}({value})"
         macro = _CASTS.get(target)
         if macro is None or (target in _MOMENTS and _is_moment(expression.this)):
             # A constant to DuckDB, so that a condition with it leaves out files and partitions.
             return f"CAST({value} AS {target})"
         made = f"{macro}({value})"
-        parameters = [str(each) for each in kind.expressions]
-        if parameters and target in (NUMERIC, BIGNUMERIC):
-            scale = parameters[1] if len(parameters) > 1 else "0"
-            return f"CAST(CAST({made} AS DECIMAL({parameters[0]}, {scale})) AS {target})"
+        if target in (NUMERIC, BIGNUMERIC):
+            narrow = _decimal_type(kind)
+            return f"CAST(CAST({made} AS {narrow}) AS {target})" if narrow else made
+        _parameters(kind)
         return made
 
     def datatype_sql(self, expression: exp.DataType) -> str:
@@ -346,10 +444,10 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
             return f"bq_to_interval({value})"
         if unit is None:
             return f"bq_to_interval({value})"
-        name = unit.name.upper()
-        if name not in PARTS:
+        macro = INTERVALS.get(unit.name.upper())
+        if macro is None:
             raise QueryError(f"A valid date part name is required but found {unit.name}{position(unit)}")
-        return f"bq_interval_{name.lower()}(CAST({value} AS BIGINT))"
+        return f"{macro}(CAST({value} AS BIGINT))"
 
     def parameter_sql(self, expression: exp.Parameter) -> str:
         raise QueryError(f"Query parameter '{expression.name}' not found{position(expression)}")
@@ -404,10 +502,12 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def bracket_sql(self, expression: exp.Bracket) -> str:
         value = self.sql(expression, "this")
-        index = expression.expressions[0]
+        index = expression.expressions[0] if expression.expressions else exp.Slice()
         offset = expression.args.get("offset")
         number = self.sql(index)
-        if index.is_string:
+        if len(expression.expressions) != 1 or isinstance(index, exp.Slice):
+            raise QueryError(f"Syntax error: an array has one index in brackets{position(expression)}")
+        if index.is_string or isinstance(index, exp.RawString):
             return f"bq_json_member({value}, {number})"
         kind = "bq_at_offset" if offset in (0, None) else "bq_at_ordinal"
         if expression.args.get("safe"):
@@ -419,13 +519,15 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def _safe(self, made: str) -> str:
         # TRY takes no function that may raise on purpose: the variants of macros give NULL instead.
-        made = _MACRO.sub(lambda match: "bqs_" if match[0] == "bq_" else match[0], made)
-        return f"TRY({made})"
+        return f"TRY({SAFE[0]}{made}{SAFE[1]})"
 
     # -- functions -----------------------------------------------------------------------------
 
     def netfunc_sql(self, expression: exp.Expression) -> str:
-        return self._call("NET." + expression.this.name.upper(), expression.this)
+        called = expression.this
+        if not isinstance(called, exp.Anonymous):
+            raise QueryError(f"Function not found: NET.{called.sql_name()}{position(expression)}")
+        return self._call(f"NET.{called.name.upper()}", called)
 
     def dot_sql(self, expression: exp.Dot) -> str:
         parts = expression.parts if not isinstance(expression.expression, exp.Anonymous) else None
@@ -452,9 +554,10 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         for each in expression.expressions[:2] if name in _TIMES else ():
             if isinstance(each, exp.Literal) and each.is_string:
                 each.replace(exp.cast(each.copy(), _TIMES[name], dialect="bigquery"))
-        if not isinstance(target, str):
-            return str(target(self, expression))
-        return f"{target}({', '.join(self.sql(each) for each in expression.expressions)})"
+        if isinstance(target, str):
+            return f"{target}({', '.join(self.sql(each) for each in expression.expressions)})"
+        check_count(name, expression, position(expression))
+        return str(target(self, expression))
 
     def function_fallback_sql(self, expression: exp.Func) -> str:
         name = type(expression).__name__
@@ -479,11 +582,18 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         if isinstance(expression.this, exp.Avg) and not isinstance(expression.this.this, exp.Distinct):
             return self._window_average(expression)
         made = LATE + str(super().window_sql(expression))
+        before, after = self.around.pop(id(expression), ("", ""))
+        made = f"{before}{made}{after}"
         return f"bq_narrow({made})" if isinstance(expression.this, exp.Sum) else made
 
     def _window_average(self, expression: exp.Window) -> str:
         """DuckDB's average of NUMERIC is a FLOAT64."""
         value = expression.this.this
+        if any(
+            isinstance(each, exp.Query | exp.Window) for each in expression.walk() if each is not expression
+        ):
+            # It is written three times, so each level would multiply what is inside.
+            raise UnsupportedError("AVG with OVER of a subquery")
         parts = []
         for kind in (exp.Sum, exp.Count, exp.Avg):
             own = expression.copy()
@@ -511,15 +621,20 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
     def extract_sql(self, expression: exp.Extract) -> str:
         part = expression.this
         name = part.name.upper()
-        if isinstance(part, exp.WeekStart):
-            name = f"WEEK_{part.name.upper()}"
+        if isinstance(part, exp.WeekStart) or (isinstance(part, exp.Anonymous) and name == "WEEK"):
+            day = (
+                part if isinstance(part, exp.WeekStart) else part.expressions[0] if part.expressions else part
+            )
+            if day.name.upper() not in WEEKDAYS:
+                raise QueryError(f"A valid date part argument for WEEK is required, but found {day.name}")
+            name = f"WEEK_{WEEKDAYS[WEEKDAYS.index(day.name.upper())]}"
+        elif name not in PARTS:
+            raise QueryError(f"A valid date part name is required but found {part.name}{position(part)}")
         value = expression.expression
         if isinstance(value, exp.AtTimeZone):
             zoned = f"bq_local({self.sql(value, 'this')}, {self.zone(value.args['zone'])})"
         else:
             zoned = self.sql(value)
-        if name not in PARTS and not name.startswith("WEEK_"):
-            raise QueryError(f"A valid date part name is required but found {part.name}{position(part)}")
         if name in ("DATE", "TIME", "DATETIME"):
             return f"bq_to_{name.lower()}({zoned})"
         return f"bq_extract_{name.lower()}({zoned})"
@@ -544,6 +659,13 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def currenttimestamp_sql(self, expression: exp.CurrentTimestamp) -> str:
         return "now()"
+
+    def select_sql(self, expression: exp.Select) -> str:
+        if expression.args.get("kind") == "STRUCT":
+            # sqlglot would write the columns twice.
+            expression.set("kind", None)
+            expression.set("expressions", [exp.Struct(expressions=expression.expressions)])
+        return str(super().select_sql(expression))
 
     def struct_sql(self, expression: exp.Struct) -> str:
         members = [
@@ -580,97 +702,33 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         if not isinstance(listed.this, exp.Tuple | exp.Paren):
             raise UnsupportedError(f"LIKE {listed.key.upper()} of this expression")
         given = listed.this.expressions if isinstance(listed.this, exp.Tuple) else [listed.this.this]
-        each = [
-            self.like_sql(
-                exp.Like(
-                    this=expression.this.copy(), expression=item.copy(), negate=expression.args.get("negate")
-                )
-            )
-            for item in given
-        ]
-        return f"({(' OR ' if isinstance(listed, exp.Any) else ' AND ').join(each)})"
+        negated = "NOT " if expression.args.get("negate") else ""
+        patterns = [self.sql(item) for item in given]
+        return once(
+            self.sql(expression, "this"),
+            lambda value: _joined(
+                [f"{value} {negated}LIKE {each} ESCAPE '\\'" for each in patterns],
+                " OR " if isinstance(listed, exp.Any) else " AND ",
+            ),
+        )
 
     def generate(self, expression: Any, copy: bool = True) -> str:
-        return settled(str(super().generate(expression, copy=copy)))
+        check_tree(expression)
+        self.around: dict[int, tuple[str, str]] = {}
+        try:
+            return settled(str(super().generate(expression, copy=copy)))
+        except UnwritableError as error:
+            raise UnsupportedError(str(error).rstrip(".")) from None
+
+
+def _joined(parts: list[str], operator: str) -> str:
+    return f"({operator.join(parts)})"
 
 
 def is_float(node: Any) -> bool:
     """Whether a node is a literal of FLOAT64, perhaps with a minus sign."""
     node = node.this if isinstance(node, exp.Neg) else node
     return isinstance(node, exp.Literal) and not node.is_string and not str(node.this).isdigit()
-
-
-_CALL: Final = re.compile(r"(?<![\w$])bqs?_\w+\(")
-_QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
-_MARKED: Final = re.compile(_QUOTED.pattern + "|" + LATE)
-_MACRO: Final = re.compile(_QUOTED.pattern + r"|\bbq_")
-
-
-def settled(written: str) -> str:
-    """Give macros a lambda that must have one.
-
-    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda "v$": bq_round(…))[1]``. In
-    the lambda the types of aggregates are known. Besides, DuckDB binds the arguments of a macro twice, and
-    those of macros inside of each other twice as often for each level. Those of a lambda it binds once.
-    """
-    if LATE not in written and len(_CALL.findall(written)) < _MAX_BINDINGS.bit_length():
-        return written
-    made = _settled(written, 0, len(written))[0]
-    return _MARKED.sub(lambda match: "" if match[0] == LATE else match[0], made)
-
-
-def _settled(written: str, start: int, stop: int) -> tuple[str, int, int]:
-    """Convert up to a closing parenthesis or a comma outside of all others.
-
-    Returns:
-        What was made, where that is, and how many macros DuckDB binds in it.
-    """
-    made: list[str] = []
-    at, depth, bindings = start, 0, 0
-    while at < stop:
-        char = written[at]
-        if char in "'\"":
-            match = _QUOTED.match(written, at)
-            end = match.end() if match else stop
-            made.append(written[at:end])
-            at = end
-            continue
-        if char == "b" and (call := _CALL.match(written, at)) is not None:
-            arguments: list[str] = []
-            at = call.end()
-            inside = 0
-            while written[at] != ")":
-                argument, at, count = _settled(written, at, stop)
-                arguments.append(argument.strip())
-                inside += count
-                if written[at] == ",":
-                    at += 1
-            at += 1
-            late = any(LATE in each for each in arguments)
-            many = inside > _MAX_BINDINGS
-            bindings += 1 + (inside if late or many else 2 * inside)
-            made.append(_called(call[0], arguments, LATE if late else "", many=many))
-            continue
-        if char in "([{":
-            depth += 1
-        elif char in ")]}":
-            if not depth:
-                break
-            depth -= 1
-        elif char == "," and not depth and start:
-            break
-        made.append(char)
-        at += 1
-    return "".join(made), at, bindings
-
-
-def _called(name: str, arguments: list[str], late: str, *, many: bool) -> str:
-    if not late and not many:
-        return f"{name}{', '.join(arguments)})"
-    packed = ", ".join(f"a{number} := {each}" for number, each in enumerate(arguments))
-    # No column has this name. A column of the parameter's name would be taken instead of it.
-    used = ", ".join(f'"v$".a{number}' for number in range(len(arguments)))
-    return f'{late}list_transform([struct_pack({packed})], lambda "v$": {name}{used}))[1]'
 
 
 Generator.TRANSFORMS = {

@@ -136,6 +136,8 @@ class _Changes:
         values = self.kept()
         changed: dict[str, Any] = {}
         for each in assignments:
+            if not isinstance(each, exp.EQ):
+                raise QueryError(f"Syntax error: SET needs a value for {each.sql('bigquery')[:60]}")
             name, *path = self._path(each.this)
             value = each.expression
             if _is_default(value):

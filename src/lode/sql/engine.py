@@ -18,9 +18,9 @@ from lode.sql.dialect import Generator, position
 from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
 from lode.sql.messages import as_query_error
-from lode.sql.parser import parse
+from lode.sql.parser import view_query
 from lode.sql.partition_filter import check_partition_filter
-from lode.sql.rewrite import Functions, hide, name_columns, replace_table, sources
+from lode.sql.rewrite import Functions, hide, name_columns, rename_queries, replace_table, sources
 from lode.sql.structs import name_members
 from lode.sql.types import arrow_name, assignable, inner_type, inward, quoted, text
 
@@ -154,6 +154,7 @@ class Engine:
         named = [each for each in sources(tree) if each is not changed and id(each) not in arrays]
         try:
             bound = [self._bind(each, schemas) for each in named]
+            rename_queries(tree)
             expand_arrays(tree, schemas)
             tree = Functions(self.functions, self.stored).inlined(tree)
             name_members(tree)
@@ -251,7 +252,7 @@ class Engine:
             self._views += 1
             if self._views > _MAX_VIEWS:
                 raise QueryError("The query has too many nested views.")
-            self._execute(f'CREATE TEMP VIEW "{name}" AS {self.write(parse(source.query)[0])}')
+            self._execute(f'CREATE TEMP VIEW "{name}" AS {self.write(view_query(source.query))}')
             return name
         self.charge(source.bytes)
         with self._errors(None):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlglot import exp
 
 from lode.sql.errors import QueryError
 from lode.sql.macros import MACROS
-from lode.sql.types import text
+from lode.sql.settled import LATE, NULLS, is_simple
+from lode.sql.types import quoted, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +39,27 @@ PARTS: Final = frozenset(
         "TIME",
     ]
 )
-_WEEKDAYS: Final = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
+WEEKDAYS: Final = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
+# The macros that make intervals, by their parts.
+INTERVALS: Final = {
+    part: f"bq_interval_{part.lower()}"
+    for part in (
+        *("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"),
+        *("MILLISECOND", "MICROSECOND"),
+    )
+}
+# A result has as many values. The service has no number for it.
+_MAX_QUANTILES: Final = 10_000
+
+
+def once(value: str, write: Callable[[str], str]) -> str:
+    """An expression that has a value several times. One that is no column or literal is computed once.
+
+    Otherwise each level of a nested expression would multiply what is inside of it.
+    """
+    if is_simple(value):
+        return write(value)
+    return f'list_transform([{value}], lambda "o$": {write(quoted("o$"))})[1]'
 
 
 def _arguments(generator: Any, node: Any) -> list[str]:
@@ -51,9 +74,9 @@ def _unit(node: Any, number: int, default: str = "DAY") -> tuple[str, int]:
     name = part.name.upper()
     if name == "WEEK" and isinstance(part, exp.Anonymous):
         day = part.expressions[0].name.upper() if part.expressions else ""
-        if day not in _WEEKDAYS:
+        if day not in WEEKDAYS:
             raise QueryError(f"A valid date part argument for WEEK is required, but found {day}")
-        return "WEEK", _WEEKDAYS.index(day)
+        return "WEEK", WEEKDAYS.index(day)
     if name not in PARTS:
         raise QueryError(f"A valid date part name is required but found {part.name}")
     return ("WEEK", 1) if name == "ISOWEEK" else (name, 0)
@@ -83,7 +106,7 @@ def _difference(kind: str) -> Writer:
             shift = (4 - first) % 7
             return f"(bq_week_of(bq_to_date({later}), {shift}) - bq_week_of(bq_to_date({earlier}), {shift}))"
         function = "date_sub" if kind == "timestamp" else "date_diff"
-        return f"CAST({function}('{unit.lower()}', {earlier}, {later}) AS BIGINT)"
+        return f"CAST({function}({text(unit.lower())}, {earlier}, {later}) AS BIGINT)"
 
     return write
 
@@ -93,18 +116,17 @@ def _truncated(kind: str) -> Writer:
         given = node.expressions
         value = generator.sql(given[0])
         unit, first = _unit(node, 1)
-        zone = generator.sql(given[2]) if len(given) > 2 else "'UTC'"
-        if kind == "timestamp":
-            value = f"bq_local({value}, {zone})"
-        elif kind == "date":
+        zone = (
+            f", {generator.sql(given[2]) if len(given) > 2 else text('UTC')}" if kind == "timestamp" else ""
+        )
+        macro = "bq_zoned_trunc" if kind == "timestamp" else "bq_trunc"
+        if kind == "date":
             value = f"bq_to_date({value})" if len(given) < 3 else value
         if unit == "WEEK":
-            made = f"bq_trunc_week({value}, {first})"
-        elif unit == "ISOYEAR":
-            made = f"bq_trunc_isoyear({value})"
-        else:
-            made = f"bq_trunc_to({value}, '{unit.lower()}')"
-        return f"bq_instant({made}, {zone})" if kind == "timestamp" else made
+            return f"{macro}_week({value}, {first}{zone})"
+        if unit == "ISOYEAR":
+            return f"{macro}_isoyear({value}{zone})"
+        return f"{macro}_to({value}, {text(unit.lower())}{zone})"
 
     return write
 
@@ -116,9 +138,9 @@ def _last_day(generator: Any, node: Any) -> str:
         return f"(bq_trunc_week({value}, {first}) + 6)"
     if unit == "ISOYEAR":
         return f"(bq_trunc_isoyear(bq_trunc_isoyear({value}) + 375) - 1)"
-    return (
-        f"CAST(bq_trunc_to({value}, '{unit.lower()}') + bq_interval_{unit.lower()}(1) - to_days(1) AS DATE)"
-    )
+    if unit not in INTERVALS:
+        raise QueryError(f"A valid date part name is required but found {unit}")
+    return f"CAST(bq_trunc_to({value}, {text(unit.lower())}) + {INTERVALS[unit]}(1) - to_days(1) AS DATE)"
 
 
 def _formatted(cast: str) -> Writer:
@@ -126,7 +148,7 @@ def _formatted(cast: str) -> Writer:
         form, value, *zone = _arguments(generator, node)
         if cast == "timestamp":
             at = zone[0] if zone else "'UTC'"
-            return f"bq_format_moment({form}, bq_local(bq_to_timestamp({value}), {at}), {at})"
+            return f"bq_format_zoned({form}, bq_to_timestamp({value}), {at})"
         if cast == "time":
             return f"bq_format_moment({form}, DATE '1970-01-01' + bq_to_time({value}), NULL)"
         return f"bq_format_moment({form}, bq_to_datetime({value}), NULL)"
@@ -192,33 +214,45 @@ def _array_concat(generator: Any, node: Any) -> str:
 
 def _format(generator: Any, node: Any) -> str:
     form, *values = _arguments(generator, node)
-    pairs = ", ".join(f"[bq_string({each}), bq_debug({each})]" for each in values)
-    simple = ", ".join(f"[bq_string({each}), NULL]" for each in values)
-    debug = isinstance(node.expressions[0], exp.Literal) and "%T" in node.expressions[0].this
-    return f"bq_sprintf({form}, CAST([{pairs if debug else simple}] AS VARCHAR[][]))"
+    kinds = _specifiers(node.expressions[0])
+    pairs = [
+        f"[NULL, bq_debug({each})]" if kind == "T" else f"[bq_string({each}), NULL]"
+        for each, kind in itertools.zip_longest(values, kinds[: len(values)])
+    ]
+    return f"bq_sprintf({form}, CAST([{', '.join(pairs)}] AS VARCHAR[][]))"
+
+
+_SPECIFIER: Final = re.compile(r"%[-+ #0']*(\*|\d+)?(?:\.(\*|\d+)?)?([a-zA-Z%])")
+
+
+def _specifiers(form: exp.Expression) -> list[str]:
+    """What a format has for each argument, by its letter."""
+    found: list[str] = []
+    for width, precision, letter in _SPECIFIER.findall(form.this) if isinstance(form, exp.Literal) else ():
+        found += ["*"] * ((width == "*") + (precision == "*")) + [letter] * (letter != "%")
+    return found
 
 
 def _normalize(casefold: bool) -> Writer:
     def write(generator: Any, node: Any) -> str:
         form = node.expressions[1].name.upper() if len(node.expressions) > 1 else "NFC"
-        return f"bq_normal_form({generator.sql(node.expressions[0])}, {text(form)}, {str(casefold).lower()})"
+        fold = "true" if casefold else "false"
+        return f"bq_normal_form({generator.sql(node.expressions[0])}, {text(form)}, {fold})"
 
     return write
 
 
 def _make_interval(generator: Any, node: Any) -> str:
-    units = ("year", "month", "day", "hour", "minute", "second")
+    units = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
     values: dict[str, str] = {}
     for number, each in enumerate(node.expressions):
-        if isinstance(each, exp.PropertyEQ | exp.Kwarg | exp.EQ):
-            values[each.this.name.lower()] = generator.sql(each.expression)
-        else:
-            values[units[number]] = generator.sql(each)
-    return (
-        "(" + " + ".join(f"bq_interval_{unit}({value})" for unit, value in values.items()) + ")"
-        if values
-        else "to_days(0)"
-    )
+        named = isinstance(each, exp.PropertyEQ | exp.Kwarg)
+        unit = each.this.name.upper() if named else units[number]
+        if unit not in units or unit in values:
+            raise QueryError(f"No matching signature for function MAKE_INTERVAL: argument {unit}{_at(node)}")
+        values[unit] = generator.sql(each.expression if named else each)
+    made = [f"{INTERVALS[unit]}({value})" for unit, value in values.items()]
+    return f"({' + '.join(made)})" if made else "to_days(0)"
 
 
 def _json_pairs(generator: Any, node: Any) -> str:
@@ -250,6 +284,9 @@ def _json_changed(operation: str) -> Writer:
             or options.get("append_each_element")
             or "true"
         )
+        if len(plain) > 3 and flag not in ("TRUE", "FALSE", "true"):
+            # It is written for each path.
+            raise QueryError(f"An option of a JSON function must be TRUE or FALSE{_at(node)}")
         if operation == "remove":
             for path in plain[1:]:
                 made = f"bq_json_change('remove', CAST({made} AS VARCHAR), {path}, NULL, true)"
@@ -261,7 +298,7 @@ def _json_changed(operation: str) -> Writer:
         else:
             for path, value in zip(plain[1::2], plain[2::2], strict=False):
                 new = f"CAST(to_json({value}) AS VARCHAR)"
-                made = f"bq_json_change('{operation}', CAST({made} AS VARCHAR), {path}, {new}, {flag})"
+                made = f"bq_json_change({text(operation)}, CAST({made} AS VARCHAR), {path}, {new}, {flag})"
         return f"CAST({made} AS JSON)"
 
     return write
@@ -291,15 +328,21 @@ def _hll(operation: str) -> Writer:
     def write(generator: Any, node: Any) -> str:
         value = generator.sql(node.expressions[0])
         if operation == "init":
-            return f"\x01encode(array_to_string(list_sort(list(DISTINCT md5(bq_string({value})))), ','))"
+            return f"{LATE}encode(array_to_string(list_sort(list(DISTINCT md5(bq_string({value})))), ','))"
         if operation == "extract":
             return f"len(list_filter(string_split(decode({value}), ','), lambda \"e$\": \"e$\" <> ''))"
         single = f"list_filter(string_split(decode({value}), ','), lambda \"e$\": \"e$\" <> '')"
         merged = f"list_distinct(flatten(list({single})))"
-        return f"\x01len({merged})" if operation == "merge" else f"\x01encode(array_to_string({merged}, ','))"
+        return (
+            f"{LATE}len({merged})"
+            if operation == "merge"
+            else f"{LATE}encode(array_to_string({merged}, ','))"
+        )
 
     return write
 
+
+_KINDS: Final = ("DATE", "DATETIME", "TIMESTAMP", "TIME")
 
 FUNCTIONS: Final[dict[str, str | Writer]] = {
     **{name.upper(): f"bq_{name}" for name in MACROS},
@@ -365,6 +408,43 @@ FUNCTIONS: Final[dict[str, str | Writer]] = {
 }
 
 
+# The least and the most arguments of those that are written by a function here.
+_COUNTS: Final[dict[str, tuple[int, int | None]]] = {
+    **{f"{kind}_{name}": (2, 2) for kind in _KINDS for name in ("ADD", "SUB")},
+    **{f"{kind}_DIFF": (2, 3) for kind in _KINDS},
+    **{f"{kind}_TRUNC": (1, 3) for kind in _KINDS},
+    **{f"{name}_{kind}": (2, 3) for kind in _KINDS for name in ("FORMAT", "PARSE")},
+    **dict.fromkeys(("SAFE_ADD", "SAFE_SUBTRACT", "SAFE_MULTIPLY", "MAX_BY", "MIN_BY"), (2, 2)),
+    **dict.fromkeys(("SAFE_NEGATE", "ERROR", "HLL_COUNT.MERGE", "HLL_COUNT.MERGE_PARTIAL"), (1, 1)),
+    **dict.fromkeys(("HLL_COUNT.INIT", "LAST_DAY", "NORMALIZE", "NORMALIZE_AND_CASEFOLD"), (1, 2)),
+    **dict.fromkeys(("SUBSTR", "SUBSTRING", "JSON_KEYS"), (1, 3)),
+    **dict.fromkeys(("CONCAT", "JSON_OBJECT", "JSON_ARRAY"), (0, None)),
+    **dict.fromkeys(("ARRAY_CONCAT", "FORMAT"), (1, None)),
+    **dict.fromkeys(("JSON_SET", "JSON_ARRAY_APPEND", "JSON_ARRAY_INSERT"), (3, None)),
+    "HLL_COUNT.EXTRACT": (1, 1),
+    "JSON_REMOVE": (2, None),
+    "JSON_STRIP_NULLS": (1, 4),
+    "MAKE_INTERVAL": (0, 6),
+    "SESSION_USER": (0, 0),
+}
+
+
+def check_count(name: str, node: Any, where: str) -> None:
+    """Refuse a call with too few or too many arguments. DuckDB does so for macros."""
+    least, most = _COUNTS.get(name, (0, None))
+    count = sum(not isinstance(each, exp.Kwarg) for each in node.expressions)
+    if name == "MAKE_INTERVAL":
+        count = len(node.expressions)
+    if count < least or (most is not None and count > most):
+        raise no_signature(name, count, where)
+
+
+def no_signature(name: str, count: int, where: str) -> QueryError:
+    """The error of a call with arguments that a function does not take."""
+    given = "no arguments" if not count else f"{count} argument{'s' * (count != 1)}"
+    return QueryError(f"No matching signature for function {name} with {given}{where}")
+
+
 # -- aggregates and window functions ------------------------------------------------------------------------
 
 
@@ -409,30 +489,40 @@ class _Inside:
         return ("DISTINCT " if self.distinct else "") + self.value + self.order
 
 
+def _around(generator: Any, node: Any, made: str, before: str, after: str) -> str:
+    """An aggregate with something around it, which OVER must be inside of."""
+    window = node.parent
+    while isinstance(window, exp.IgnoreNulls | exp.RespectNulls):
+        window = window.parent
+    if not isinstance(window, exp.Window) or node.arg_key != "this":
+        return f"{before}{made}{after}"
+    generator.around[id(window)] = (before, after)
+    return made
+
+
 def _array_agg(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
-    made = f"list({inside.all})"
-    if inside.ignore_nulls:
-        made += f" FILTER (WHERE {inside.value} IS NOT NULL)"
-    return f"({made})[:{inside.limit}]" if inside.limit else made
+    before, after = NULLS if inside.ignore_nulls else ("", "")
+    if inside.limit:
+        before, after = f"({before}", f"{after})[:{inside.limit}]"
+    return _around(generator, node, f"list({inside.all})", before, after)
 
 
 def _array_concat_agg(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
-    return f"flatten(list({inside.all}) FILTER (WHERE {inside.value} IS NOT NULL))"
+    return _around(generator, node, f"list({inside.all})", f"flatten({NULLS[0]}", f"{NULLS[1]})")
 
 
 def _string_agg(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
-    separator = generator.sql(node, "separator") or "','"
-    joined = inside.value if inside.limit else None
-    if joined is not None:
-        listed = f"list({inside.all}) FILTER (WHERE {inside.value} IS NOT NULL)"
-        return f"array_to_string(({listed})[:{inside.limit}], {separator})"
+    separator = generator.sql(node, "separator") or text(",")
+    if inside.limit:
+        after = f"{NULLS[1]})[:{inside.limit}], {separator})"
+        return _around(generator, node, f"list({inside.all})", f"array_to_string(({NULLS[0]}", after)
     if inside.distinct:
         order = "list_reverse_sort" if inside.order.upper().rstrip().endswith("DESC") else "list_sort"
-        listed = f"list(DISTINCT {inside.value}) FILTER (WHERE {inside.value} IS NOT NULL)"
-        return f"bq_join({order}({listed}), {separator})"
+        before, after = f"bq_join({order}({NULLS[0]}", f"{NULLS[1]}), {separator})"
+        return _around(generator, node, f"list(DISTINCT {inside.value})", before, after)
     return f"string_agg({inside.value}, {separator}{inside.order})"
 
 
@@ -451,8 +541,7 @@ def _average(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
     in_having = isinstance(node.find_ancestor(exp.Having, exp.Select), exp.Having)
     if inside.distinct and not in_having:
-        parts = ", ".join(f"\x01{name}({inside.all})" for name in ("SUM", "COUNT", "AVG"))
-        return f"bq_avg_of({parts})"
+        return f"bq_avg_listed({LATE}list(DISTINCT {inside.value}))"
     windowed = isinstance(node.parent, exp.Window)
     return f"AVG({inside.all})" if inside.distinct or windowed else f"bq_avg({inside.value})"
 
@@ -460,7 +549,7 @@ def _average(generator: Any, node: Any) -> str:
 def _sum(generator: Any, node: Any) -> str:
     if isinstance(node.find_ancestor(exp.Having, exp.Select), exp.Having):
         return f"SUM({_Inside(generator, node.this).all})"
-    made = f"\x01SUM({_Inside(generator, node.this).all})"
+    made = f"{LATE}SUM({_Inside(generator, node.this).all})"
     # DuckDB's sums of integers have 128 bits.
     return made if isinstance(node.parent, exp.Window) else f"bq_narrow({made})"
 
@@ -468,18 +557,20 @@ def _sum(generator: Any, node: Any) -> str:
 def _count_if(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
     if inside.distinct:
-        return f"COUNT(DISTINCT CASE WHEN {inside.value} THEN {inside.value} END)"
+        return f"COUNT(DISTINCT nullif({inside.value}, false))"
     return f"COUNT(CASE WHEN {inside.value} THEN 1 END)"
 
 
 def _quantiles(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
-    number = generator.sql(node, "quantile") or generator.sql(node, "expression")
-    points = f'list_transform(range(0, {number} + 1), lambda "e$": "e$" / {number})'
-    count = int(number) if number.isdigit() else 0
-    if count:
-        points = "[" + ", ".join(str(step / count) for step in range(count + 1)) + "]"
-    return f"quantile_disc({inside.all}, {points})"
+    number = generator.sql(node, "expression")
+    if not re.fullmatch(r"[0-9]{1,9}", number) or not 1 <= int(number) <= _MAX_QUANTILES:
+        raise QueryError(
+            "Argument 2 of APPROX_QUANTILES must be an integer literal from 1 to "
+            f"{_MAX_QUANTILES:,}{_at(node)}"
+        )
+    points = ", ".join(str(step / int(number)) for step in range(int(number) + 1))
+    return f"quantile_disc({inside.all}, [{points}])"
 
 
 def _top_count(generator: Any, node: Any) -> str:
@@ -510,17 +601,17 @@ def _percentile(name: str) -> Writer:
     return write
 
 
-def _greatest(name: str) -> Writer:
+def _greatest(order: str) -> Writer:
     def write(generator: Any, node: Any) -> str:
-        values = [generator.sql(each) for each in [node.this, *node.expressions]]
-        nulls = " OR ".join(f"{each} IS NULL" for each in values)
-        return f"CASE WHEN {nulls} THEN NULL ELSE {name}({', '.join(values)}) END"
+        # Sorted, NULL is the first of all.
+        values = ", ".join(generator.sql(each) for each in [node.this, *node.expressions])
+        return f"list_sort([{values}], {text(order)}, 'NULLS FIRST')[1]"
 
     return write
 
 
 def _by(name: str) -> Writer:
-    return lambda generator, node: f"\x01{name}({', '.join(_arguments(generator, node))})"
+    return lambda generator, node: f"{LATE}{name}({', '.join(_arguments(generator, node))})"
 
 
 FUNCTIONS["MAX_BY"] = _by("arg_max")
@@ -544,15 +635,14 @@ AGGREGATES: Final[dict[str, Writer]] = {
     "Sum": _sum,
     "CountIf": _count_if,
     "ApproxQuantiles": _quantiles,
-    "ApproxQuantile": _quantiles,
     "ApproxTopK": _top_count,
     "PercentileCont": _percentile("quantile_cont"),
     "PercentileDisc": _percentile("quantile_disc"),
     "FirstValue": _window_value("first_value"),
     "LastValue": _window_value("last_value"),
     "NthValue": _window_value("nth_value"),
-    "Greatest": _greatest("greatest"),
-    "Least": _greatest("least"),
+    "Greatest": _greatest("DESC"),
+    "Least": _greatest("ASC"),
     "LogicalAnd": _plain("bool_and"),
     "LogicalOr": _plain("bool_or"),
     "BitwiseAndAgg": _plain("bit_and"),

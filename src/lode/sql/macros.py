@@ -344,6 +344,16 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(x TIMESTAMP, unit VARCHAR) AS CAST(date_trunc(unit, x) AS TIMESTAMP)",
         "(x TIME, unit VARCHAR) AS CAST(date_trunc(unit, DATE '2000-01-01' + x) AS TIME)",
     ),
+    "zoned_trunc_to": (
+        "(x TIMESTAMPTZ, unit VARCHAR, zone) AS bq_instant(bq_trunc_to(bq_local(x, zone), unit), zone)",
+    ),
+    "zoned_trunc_week": (
+        "(x TIMESTAMPTZ, shift, zone) AS bq_instant(bq_trunc_week(bq_local(x, zone), shift), zone)",
+    ),
+    "zoned_trunc_isoyear": (
+        "(x TIMESTAMPTZ, zone) AS bq_instant(bq_trunc_isoyear(bq_local(x, zone)), zone)",
+    ),
+    "format_zoned": ("(form, x TIMESTAMPTZ, zone) AS bq_format_moment(form, bq_local(x, zone), zone)",),
     # -- JSON
     "json_scalar": (
         "(x, path) AS CASE WHEN json_type(x, path) IN ('OBJECT', 'ARRAY', 'NULL') THEN NULL ELSE json_extract_string(x, path) END",
@@ -354,6 +364,10 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     "avg": (
         f"(x {_N}) AS bq_numeric_divide(CAST(SUM(x) AS {_N}), CAST(COUNT(x) AS {_N}))",
         "(x DOUBLE) AS AVG(x)",
+    ),
+    "avg_listed": (
+        f"(x {_N}[]) AS CASE WHEN list_count(x) > 0 THEN bq_numeric_divide(CAST(list_sum(x) AS {_N}), CAST(list_count(x) AS {_N})) END",
+        "(x DOUBLE[]) AS list_avg(x)",
     ),
     "narrow": ("(x HUGEINT) AS CAST(x AS BIGINT)", "(x DOUBLE) AS x", f"(x {_N}) AS x", "(x INTERVAL) AS x"),
     "debug": (  # %T

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from lode.sql.dialect import position
 from lode.sql.errors import QueryError
+from lode.sql.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from lode.sql.database import DatabaseError
@@ -23,6 +24,22 @@ _VALUES: Final = re.compile(
 )
 
 
+_UNMATCHED: Final = re.compile(
+    r"Macro \"*(?:bq[bm]?s?_)?(\w+?)\"*\(\)"
+    r"|Function \"*(?:bq[bm]?s?_)?(\w+?)\"* cannot be applied to a star expression"
+    r"|No function matches the given name and argument types '(?:bq[bm]?s?_)?(\w+)\("
+)
+# The functions of GoogleSQL whose macros have another name.
+_SHOWN: Final = {
+    target.partition("_")[2]: name for name, target in FUNCTIONS.items() if isinstance(target, str)
+} | {"divide": "/", "multiply": "*", "plus": "+", "minus": "-", "string": "CAST", "concat2": "||"}
+
+
+def _called(macro: str) -> str:
+    name = macro.removesuffix("_left").removesuffix("_right")
+    return _SHOWN.get(macro) or _SHOWN.get(name) or macro.upper()
+
+
 def as_query_error(error: DatabaseError, tree: exp.Expression | None) -> QueryError:
     """An error of DuckDB; in its own words if BigQuery has none for it."""
     whole = str(error)
@@ -32,6 +49,11 @@ def as_query_error(error: DatabaseError, tree: exp.Expression | None) -> QueryEr
     if (failed := re.search(r"Python exception occurred while executing the UDF: (\w+)", whole)) is not None:
         what = "is nested too deep" if failed[1] == "RecursionError" else f"is refused ({failed[1]})"
         return QueryError(f"The argument of a function {what}.")
+    if (unmatched := _UNMATCHED.search(whole)) is not None:
+        # With the names of this package's macros and the types of DuckDB, which a client does not know.
+        return QueryError(
+            f"No matching signature for function {_called(next(filter(None, unmatched.groups())))}"
+        )
     if error.kind == "BinderException":
         if (match := _VALUES.search(whole)) is not None:
             name = match[2] or match[4]

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
+from lode.format.ids import shortened
 from lode.sql.dialect import LakeSql
 from lode.sql.errors import QueryError, UnsupportedError
 
@@ -15,6 +16,7 @@ MAX_QUERY_CHARS: Final = 1 << 20
 # As the service has it.
 MAX_COLUMNS: Final = 10_000
 MAX_DEPTH: Final = 200
+_END: Final = "Syntax error: Unexpected end of script at [1:1]"
 
 
 def parse(query: str) -> list[exp.Expression]:
@@ -31,9 +33,49 @@ def parse(query: str) -> list[exp.Expression]:
         raise QueryError(_parse_message(query, error)) from None
     except RecursionError:
         raise QueryError("The query is nested too deep: write it with fewer levels.") from None
+    except (AttributeError, TypeError, ValueError, IndexError, KeyError):
+        # Of the parser, which does not expect some ends of a statement.
+        raise QueryError(_END) from None
     for each in made:
         _check_tree(each)
     return made
+
+
+def parse_one(query: str) -> exp.Expression:
+    """The only statement of a text."""
+    trees = parse(query)
+    if not trees:
+        raise QueryError(_END)
+    if len(trees) > 1:
+        raise QueryError("Syntax error: Expected end of input after one statement")
+    return trees[0]
+
+
+def parse_list(text: str) -> list[exp.Expression]:
+    """Expressions that commas separate."""
+    tree = parse_one(f"SELECT {text}")
+    given = [name for name, value in tree.args.items() if value]
+    if not isinstance(tree, exp.Select) or given not in ([], ["expressions"]):
+        raise QueryError(f"Syntax error: Expected an expression but got {shortened(text.strip(), 60)}")
+    if not tree.expressions:
+        raise QueryError(_END)
+    return list(tree.expressions)
+
+
+def parse_expression(text: str) -> exp.Expression:
+    """One expression, such as the default of a column."""
+    found = parse_list(text)
+    if len(found) > 1:
+        raise QueryError(f"Syntax error: Expected one expression but got {shortened(text.strip(), 60)}")
+    return found[0]
+
+
+def view_query(text: str) -> exp.Expression:
+    """The query of a view, as its definition has it."""
+    tree = parse_one(text)
+    if not isinstance(tree, exp.Query):
+        raise QueryError("The definition of a view is not a query: create the view again.")
+    return tree
 
 
 def _check_tree(tree: exp.Expression) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlglot import exp
 
@@ -16,26 +16,68 @@ _MAX_CALLS: Final = 32
 _MAX_NODES: Final = 50_000
 
 
-def cte_names(node: exp.Expression) -> set[str]:
-    """The names that WITH gives to queries around a node."""
-    found: set[str] = set()
-    at: Any = node
-    while at is not None:
-        clause = at.args.get("with_") or at.args.get("with")
-        if clause is not None:
-            found |= {each.alias_or_name.lower() for each in clause.expressions}
-        at = at.parent
-    return found
+class _Scope(NamedTuple):
+    """The queries of a WITH that a part of a query can name: those with a smaller place than ``end``."""
+
+    places: dict[str, int]
+    end: int
+    outer: _Scope | None
 
 
 def sources(tree: exp.Expression) -> Iterator[exp.Table]:
-    """The tables of a query that are no names of WITH and no arrays."""
-    for table in list(tree.find_all(exp.Table)):
-        if not isinstance(table.this, exp.Identifier):
-            continue
-        if not table.args.get("db") and table.name.lower() in cte_names(table):
-            continue
-        yield table
+    """The tables of a query that are no names of WITH and no arrays.
+
+    A query of WITH can be named behind it and, with RECURSIVE, anywhere in its WITH. A name before it is a
+    table: so DuckDB never looks for a name that this package has not resolved.
+    """
+    found: list[exp.Table] = []
+    left: list[tuple[Any, _Scope | None]] = [(tree, None)]
+    while left:
+        node, scope = left.pop()
+        is_named = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+        if is_named and (node.args.get("db") or not _is_declared(node.name.lower(), scope)):
+            found.append(node)
+        clause = node.args.get("with_")
+        inner = scope
+        if clause is not None:
+            count = len(clause.expressions)
+            places: dict[str, int] = {}
+            for place, each in enumerate(clause.expressions):
+                places.setdefault(each.alias_or_name.lower(), place)
+            inner = _Scope(places, count, scope)
+            for place, each in enumerate(clause.expressions):
+                seen = count if clause.args.get("recursive") else place
+                left.append((each, _Scope(places, seen, scope)))
+        left += [(each, inner) for each in node.iter_expressions() if each is not clause]
+    yield from found
+
+
+def _is_declared(name: str, scope: _Scope | None) -> bool:
+    while scope is not None:
+        if scope.places.get(name, scope.end) < scope.end:
+            return True
+        scope = scope.outer
+    return False
+
+
+# How the names of DuckDB's own tables begin that have no schema.
+SYSTEM: Final = ("duckdb_", "pg_", "pragma_", "sqlite_")
+
+
+def rename_queries(tree: exp.Expression) -> None:
+    """Give queries of WITH with the name of a table of DuckDB another one. The others are unbound before."""
+    named = [each for each in tree.find_all(exp.CTE) if each.alias.lower().startswith(SYSTEM)]
+    if not named:
+        return
+    for table in [each for each in tree.find_all(exp.Table) if not each.args.get("db")]:
+        if table.name.lower().startswith(SYSTEM):
+            alias = table.args.get("alias") or exp.TableAlias()
+            if not alias.name:
+                alias.set("this", exp.to_identifier(table.name, quoted=True))
+            table.set("alias", alias)
+            table.set("this", exp.to_identifier(f"with${table.name}", quoted=True))
+    for each in named:
+        each.args["alias"].set("this", exp.to_identifier(f"with${each.alias}", quoted=True))
 
 
 def name_columns(tree: exp.Expression) -> None:

@@ -18,7 +18,7 @@ from lode.sql.dml import DELETE, INSERT, UPDATE, Target, changes_of
 from lode.sql.engine import Source
 from lode.sql.errors import QueryError
 from lode.sql.numbered import ROW
-from lode.sql.parser import parse
+from lode.sql.parser import parse_expression
 from lode.sql.partition_filter import check_partition_filter
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def table_of(tree: exp.Expression) -> exp.Table:
         found = tree.args["tables"][0]
         tree.set("tables", None)
         tree.set("this", found)
-    assert isinstance(found, exp.Table)
+    if not isinstance(found, exp.Table):
+        raise QueryError(f"Syntax error: {type(tree).__name__.upper()} needs the name of a table")
     return found
 
 
@@ -162,11 +163,7 @@ class TableStatement:
             raise rows.failure from error  # of the store, not of the query
 
     def _target(self, definition: TableDefinition, hidden: list[str]) -> Target:
-        defaults = {
-            each.name: parse(f"SELECT {each.default}")[0].expressions[0]
-            for each in definition.schema
-            if each.default
-        }
+        defaults = {each.name: parse_expression(each.default) for each in definition.schema if each.default}
         return Target(definition.schema.arrow, hidden, definition.primary_key, defaults)
 
     def _changes(self, target: Target) -> Changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -217,6 +218,8 @@ def _foreign_key(
 
 def column(definition: exp.ColumnDef) -> Column:
     """A column of CREATE TABLE or ADD COLUMN."""
+    if not definition.name or definition.args.get("kind") is None:
+        raise QueryError("Syntax error: a column needs a name and a type")
     made = column_of(definition.name, definition.args["kind"])
     changes: dict[str, Any] = {}
     for constraint in definition.args.get("constraints") or ():
@@ -264,8 +267,14 @@ def _partitioning(by: exp.Expression) -> Partitioning:
     column = by
     unit = "DAY"
     if isinstance(by, exp.Anonymous) and by.name.upper() == "RANGE_BUCKET":
-        numbers = [int(each.sql("bigquery")) for each in by.expressions[1].expressions]
-        start, end, interval = numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 1
+        bounds = by.expressions[1].expressions if len(by.expressions) == 2 else ()
+        texts = [each.sql("bigquery") for each in bounds]
+        if len(texts) not in (2, 3) or not all(re.fullmatch(r"-?[0-9]{1,19}", each) for each in texts):
+            raise QueryError(
+                "PARTITION BY RANGE_BUCKET needs a column and GENERATE_ARRAY of integers, not "
+                f"{by.sql('bigquery')[:100]}"
+            )
+        start, end, interval = (*map(int, texts), 1)[:3]
         return RangePartitioning(by.expressions[0].name, start, end, interval)
     if isinstance(by, exp.Anonymous) and by.expressions:
         column = by.expressions[0]

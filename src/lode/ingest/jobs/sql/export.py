@@ -64,9 +64,11 @@ def _options(tree: exp.Export) -> Iterator[tuple[str, Any]]:
     properties = tree.args.get("options")
     for each in properties.expressions if properties is not None else ():
         if isinstance(each, exp.FileFormatProperty):
-            yield "format", each.this.name
+            yield "format", each.name
             continue
         name, value = each.name.lower(), each.args.get("value")
         if name not in ("uri", "overwrite", *_SETTINGS):
             raise QueryError(f"Unknown option: {name} in EXPORT DATA OPTIONS")
+        if not isinstance(value, exp.Expression):
+            raise QueryError(f"Syntax error: the option {name} of EXPORT DATA has no value")
         yield name, bool(value.this) if isinstance(value, exp.Boolean) else value.name

@@ -17,7 +17,7 @@ from lode.lazy import pa
 from lode.sql.engine import WILDCARD, Source
 from lode.sql.errors import QueryError
 from lode.sql.numbered import narrow
-from lode.sql.parser import parse
+from lode.sql.parser import parse_one
 from lode.sql.rows import ScanRows
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class CatalogTables:
     def function(self, parts: tuple[str, ...]) -> exp.Create | None:
         """The statement that created a function of a dataset; None if there is none."""
         text = self.routine(parts)
-        found = parse(text)[0] if text is not None and not is_procedure(text) else None
+        found = parse_one(text) if text is not None and not is_procedure(text) else None
         return found if isinstance(found, exp.Create) else None
 
     def definition(self, name: TableName) -> TableDefinition:

@@ -21,7 +21,7 @@ from lode.ingest.jobs.sql.names import is_procedure
 from lode.ingest.status import Code, Refused
 from lode.sql.dialect import ScriptSql
 from lode.sql.errors import QueryError, UnsupportedError
-from lode.sql.parser import parse
+from lode.sql.parser import parse, parse_expression
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -183,10 +183,10 @@ class _Procedure:
         shown = self._text[found[1].start : found[-1].end]
         if shown.upper().split() == ["ANY", "TYPE"]:
             return Argument(name, None, mode)
-        tree: Any = parse(f"SELECT CAST(NULL AS {shown})")[0].expressions
-        if len(tree) != 1 or type(tree[0]) is not exp.Cast:
+        tree: Any = parse_expression(f"CAST(NULL AS {shown})")
+        if type(tree) is not exp.Cast:
             raise QueryError(f"Syntax error: {shown[:60]} is no type")
-        return Argument(name, tree[0].to, mode)
+        return Argument(name, tree.to, mode)
 
     def _list(self) -> list[list[Token]]:
         """The parts between the next parentheses, which commas separate."""

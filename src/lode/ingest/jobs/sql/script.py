@@ -20,7 +20,7 @@ from lode.lazy import pa
 from lode.sandbox.peer import Rows
 from lode.sql.dialect import position
 from lode.sql.errors import LimitError, QueryError, UnsupportedError
-from lode.sql.parser import parse
+from lode.sql.parser import parse, parse_expression, parse_list, parse_one
 from lode.sql.rewrite import bind_parameters
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class Script:
 
     def _call(self, at: int, end: int) -> None:
         """CALL a procedure: its arguments are variables of its own."""
-        calls: Any = parse(f"SELECT {self._parts.source(at + 1, end)}")[0].expressions
+        calls: Any = parse_list(self._parts.source(at + 1, end))
         call = calls[0] if len(calls) == 1 else None
         inner = call.expression if isinstance(call, exp.Dot) else call
         if not isinstance(inner, exp.Anonymous):
@@ -341,7 +341,7 @@ class Script:
         self._session.check(trees[0])
         named: dict[str, exp.Expression] = {}
         positional: list[exp.Expression] = []
-        given = parse(f"SELECT {parts.source(using + 1, end)}")[0].expressions if using is not None else []
+        given = parse_list(parts.source(using + 1, end)) if using is not None else []
         for number, each in enumerate(given):
             query = exp.select(exp.alias_(each.unalias().copy(), "v"))
             self._bind(query)
@@ -356,7 +356,7 @@ class Script:
             self._run(trees[0])
         else:
             targets = parts.source(into + 1, end if using is None else using)
-            self._into([each.name for each in parse(f"SELECT {targets}")[0].expressions], trees[0])
+            self._into([each.name for each in parse_list(targets)], trees[0])
         for number in range(len(given)):
             self._session.sql.forget(self._variables.pop(f"using${number}"))
 
@@ -464,9 +464,10 @@ class Script:
     def _rounds(self, word: str, at: int, begin: int) -> Iterator[None]:
         if word == "FOR":
             name = self._parts.name(at + 1)
-            query = parse(self._parts.source(at + 3, begin - 1).strip().removeprefix("(").removesuffix(")"))[
-                0
-            ]
+            listed = self._parts.source(at + 3, begin - 1).strip()
+            query = parse_one(listed.removeprefix("(").removesuffix(")"))
+            if not isinstance(query, exp.Query):
+                raise QueryError("Syntax error: FOR … IN needs a query")
             self._bind(query)
             result = self._session.sql.run(self._with_variables(query))
             rows = pa.Table.from_batches(list(result.batches), result.schema)
@@ -484,7 +485,7 @@ class Script:
 
     def _value(self, text: str) -> Any:
         """The value of an expression."""
-        query = parse(f"SELECT {text}")[0]
+        query = exp.select(parse_expression(text), copy=False)
         self._bind(query)
         _, value = self._session.sql.value(self._with_variables(query).expressions[0])
         return value
@@ -504,7 +505,7 @@ class Script:
     # -- variables -----------------------------------------------------------------------------
 
     def _declare(self, at: int, end: int) -> None:
-        tree = parse(self._parts.source(at, end))[0]
+        tree = parse_one(self._parts.source(at, end))
         if not isinstance(tree, exp.Declare):
             raise QueryError("Syntax error: a DECLARE needs names, and a type or a default")
         for item in tree.expressions:
@@ -519,7 +520,7 @@ class Script:
                 self.assign(name.name.lower(), query)
 
     def _set(self, at: int, end: int) -> None:
-        tree = parse(self._parts.source(at, end))[0]
+        tree = parse_one(self._parts.source(at, end))
         if not isinstance(tree, exp.Set):
             raise UnsupportedError("SET of this form")
         for item in tree.expressions:

@@ -16,7 +16,7 @@ from lode.lazy import pa
 from lode.sandbox.peer import Rows
 from lode.sql.dialect import is_float
 from lode.sql.errors import QueryError, UnsupportedError
-from lode.sql.parser import parse
+from lode.sql.parser import parse_expression
 
 if TYPE_CHECKING:
     from lode.ingest.types.columns import Column
@@ -42,7 +42,9 @@ class Session(Context):
         match tree:
             case exp.Create() | exp.Drop() | exp.Alter() | exp.Command():
                 ddl.check(self, tree)
-            case exp.Query() | exp.DML() | exp.TruncateTable() | exp.Export():
+            case exp.Query() | exp.TruncateTable() | exp.Export():
+                pass
+            case exp.Insert() | exp.Update() | exp.Delete() | exp.Merge():
                 pass
             case _:
                 raise UnsupportedError(_construct(tree))
@@ -80,6 +82,8 @@ class Session(Context):
 
     def _insert(self, tree: exp.Insert, dry: bool) -> Outcome:
         target = tree.this
+        if tree.expression is None:
+            raise QueryError("Syntax error: INSERT needs VALUES or a query")
         listed: list[str] | None = None
         if isinstance(target, exp.Schema):
             listed = [each.name for each in target.expressions]
@@ -104,6 +108,8 @@ class Session(Context):
             for name in listed:
                 if name.lower() not in by_name:
                     raise QueryError(f"Column {name} is not present in table {'.'.join(definition.name)}")
+            if len({name.lower() for name in listed}) < len(listed):
+                raise QueryError("INSERT has a column in its list more than once")
             columns = [by_name[name.lower()] for name in listed]
         defaults = {each.name: each.default for each in definition.schema if each.default}
         source = _with_defaults(tree.expression, columns)
@@ -117,7 +123,7 @@ class Session(Context):
         if rest:
             source = exp.select(
                 "*",
-                *[exp.alias_(parse(f"SELECT {each.default}")[0].expressions[0], each.name) for each in rest],
+                *[exp.alias_(parse_expression(each.default), each.name) for each in rest],
             ).from_(
                 exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("q$", quoted=True)))
             )
@@ -155,7 +161,7 @@ def _with_defaults(source: exp.Expression, columns: list[Column]) -> exp.Express
                 and each.name.upper() == "DEFAULT"
                 and number < len(defaults)
             ):
-                each.replace(parse(f"SELECT {defaults[number]}")[0].expressions[0])
+                each.replace(parse_expression(defaults[number]))
     rows = []
     for row in source.expressions:
         values = (

@@ -26,7 +26,7 @@ from lode.ingest.types.arrow import from_arrow
 from lode.ingest.types.columns import TableSchema
 from lode.sandbox.peer import Rows
 from lode.sql.errors import QueryError, UnsupportedError
-from lode.sql.parser import parse
+from lode.sql.parser import parse_one
 from lode.sql.partition_filter import allow_unfiltered
 
 if TYPE_CHECKING:
@@ -231,6 +231,8 @@ def _create_view(
         return outcome
     if existing is not None and not tree.args.get("replace"):
         raise already_exists(name)
+    if not isinstance(tree.expression, exp.Query):
+        raise QueryError(f"Syntax error: CREATE VIEW {name.short} needs a query")
     query = allow_unfiltered(_qualified(session, tree.expression))
     schema = from_arrow(session.sql.schema(query))
     outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
@@ -254,11 +256,11 @@ def _create_view(
     return outcome
 
 
-def _qualified(session: Context, query: exp.Expression) -> exp.Expression:
+def _qualified(session: Context, tree: exp.Expr) -> Any:
     """The query of a view with full names, so that it means the same to everyone."""
     from lode.sql.rewrite import sources
 
-    query = query.copy()
+    query: Any = tree.copy()
     for table in sources(query):
         parts = tuple(part.name for part in table.parts)
         if any("INFORMATION_SCHEMA" in part.upper() for part in parts):
@@ -424,6 +426,8 @@ def _dropped(session: Context, name: TableName, action: exp.Drop) -> list[str]:
     schema = session.names.definition(name).schema
     found = []
     for each in action.args.get("tables") or [action.this]:
+        if each is None:
+            raise QueryError("Syntax error: DROP COLUMN needs the name of a column")
         place = schema.positions.get(each.name.lower())
         if place is not None:
             found.append(schema.columns[place].name)
@@ -478,7 +482,9 @@ def _change(session: Context, action: exp.Expression) -> Callable[[TableDefiniti
             name = action.this.name.lower()
             return lambda current: _edited(current, name, default="")
         case exp.AlterSet():
-            options = [each for part in action.expressions for each in part.expressions]
+            options = [each for part in action.expressions if part is not None for each in part.expressions]
+            if not options:
+                raise QueryError("Syntax error: SET needs OPTIONS (…)")
             check_properties("VIEW", options)
             return partial(_with_options, session, options)
         case exp.AddConstraint():
@@ -542,12 +548,12 @@ def _text(tree: exp.Command) -> str:
 
 def command(session: Context, tree: exp.Expression, dry: bool) -> Outcome:
     """CREATE TABLE … CLONE or COPY, which the parser keeps as text."""
-    assert isinstance(tree, exp.Command)
-    text = _text(tree)
+    text = _text(tree) if isinstance(tree, exp.Command) else ""
     match = _COPY.fullmatch(text)
-    assert match is not None
-    target = parse(f"SELECT * FROM {match[2]}")[0].find(exp.Table)
-    query = allow_unfiltered(parse(f"SELECT * FROM {match[3]} {match[4]}")[0])
+    target = parse_one(f"SELECT * FROM {match[2]}").find(exp.Table) if match is not None else None
+    if match is None or target is None:
+        raise QueryError("Syntax error: CREATE TABLE … COPY needs the names of two tables")
+    query = allow_unfiltered(parse_one(f"SELECT * FROM {match[3]} {match[4]}"))
     made = exp.Create(this=target, kind="TABLE", expression=query, exists=bool(match[1]))
     outcome = create(session, made, dry)
     outcome.statement = (
