@@ -20,7 +20,7 @@ from lode.sql.functions import FUNCTIONS
 from lode.sql.parser import parse_expression
 from lode.store.memory import MemoryStore
 from support.ingest.engines import engine_on
-from support.ingest.sql import run
+from support.ingest.sql import host_of, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 @pytest.fixture
 def session(engine: Engine) -> Iterator[Session]:
-    with Session(engine, "p", None, key=("jobs", f"j{next(_keys)}"), limits=Limits()) as made:
+    with Session(host_of(engine), "p", None, key=("jobs", f"j{next(_keys)}"), limits=Limits()) as made:
         yield made
 
 
