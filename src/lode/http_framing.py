@@ -23,6 +23,9 @@ MAX_HEADERS: Final = 200
 HEAD_SECONDS: Final = 30.0
 # A line of chunked data: a size, and no extension.
 _MAX_CHUNK_LINE: Final = 16
+# Chunks of a body that may have any size. With more of them, they have this size on average: each costs time.
+_FREE_CHUNKS: Final = 1000
+_MIN_CHUNK_BYTES: Final = 64
 
 _REQUEST_LINE: Final = re.compile(rb"[-!#$%&'*+.^_`|~0-9A-Za-z]{1,64} [\x21-\x7e]+ HTTP/1\.[01]")
 _HEADER: Final = re.compile(rb"([-!#$%&'*+.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
@@ -53,18 +56,32 @@ class RequestFraming:
         self._waiting = bytearray()
         self._searched = 0  # the bytes of an incomplete head that were looked at
         self._left = 0
+        self._chunks = self._chunk_bytes = 0  # of the body
 
     def take(self, data: bytes) -> bytes:
-        """Return the bytes that the parser may have; incomplete lines wait for the rest."""
+        """Return the bytes that the parser may have; incomplete lines wait for the rest.
+
+        The parser gets the data of many chunks as one.
+        """
         self._waiting += data
-        checked = bytearray()
+        checked, chunk = bytearray(), bytearray()
         try:
-            while self._waiting and (size := self._step()):
-                checked += self._waiting[:size]
+            while self._waiting:
+                part = self._part
+                size = self._step()
+                if not size:
+                    break
+                if part is _Part.CHUNK:
+                    chunk += self._waiting[:size]
+                elif part is _Part.LAST_LINE:
+                    checked += _chunk(chunk) + b"0\r\n\r\n"
+                    chunk.clear()
+                elif part in (_Part.HEAD, _Part.BODY):
+                    checked += self._waiting[:size]
                 del self._waiting[:size]
         except _Bad as bad:
             self._complaint = str(bad)
-        return bytes(checked)
+        return bytes(checked + _chunk(chunk))
 
     def complaint(self) -> str:
         """Why the rest of the connection is refused; empty while nothing is."""
@@ -121,6 +138,7 @@ class RequestFraming:
             if codings != [b"chunked"] or lengths or lines[0].endswith(b"1.0"):
                 raise _Bad("Transfer-Encoding must be chunked, once, and without Content-Length")
             self._part = _Part.CHUNK_SIZE
+            self._chunks = self._chunk_bytes = 0
         elif lengths:
             if len(lengths) > 1 or _LENGTH.fullmatch(lengths[0]) is None:
                 raise _Bad("Content-Length must be one whole number")
@@ -145,6 +163,10 @@ class RequestFraming:
         if end < 0 or _CHUNK_SIZE.fullmatch(line) is None:
             raise _Bad("The size of a chunk is not a hexadecimal number, without extensions")
         self._left = int(line, 16)
+        self._chunks += 1
+        self._chunk_bytes += self._left
+        if self._chunks > _FREE_CHUNKS and self._chunk_bytes < self._chunks * _MIN_CHUNK_BYTES:
+            raise _Bad("The chunks are too small")
         self._part = _Part.CHUNK if self._left else _Part.LAST_LINE
         return end + 2
 
@@ -155,6 +177,10 @@ class RequestFraming:
             return 0
         self._part = after
         return 2
+
+
+def _chunk(data: bytearray) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), bytes(data)) if data else b""
 
 
 class StrictHttp(H11Protocol):

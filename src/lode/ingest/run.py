@@ -7,7 +7,7 @@ import json
 import logging
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 # Imported before the loop runs, so that a missing extra is reported in one sentence.
 from lode.ingest.server import Server
@@ -16,9 +16,13 @@ from lode.log_lines import log_to
 if TYPE_CHECKING:
     from lode.ingest.settings import Settings
 
+_TURN_SECONDS: Final = 0.0005
+
 
 def run(settings: Settings, *, log_level: str = "warning", as_json: bool = False) -> None:
     """Serve until SIGINT or SIGTERM; print the addresses to stdout."""
+    # Python's own interval is 5 ms. The event loop would wait as long for each thread that decodes rows.
+    sys.setswitchinterval(_TURN_SECONDS)
     log_to(level=log_level)
     asyncio.run(_serve(settings, as_json=as_json))
 

@@ -117,7 +117,7 @@ class ArrowRows:
     def _decode(
         self, messages: list[pa.ipc.Message], defaults: Collection[str], viewed: int | None = None
     ) -> pa.RecordBatch:
-        batch = self._read(messages)
+        batch = self._read(messages, viewed)
         problems = Problems()
         try:
             batch.validate(full=True)
@@ -128,19 +128,24 @@ class ArrowRows:
                 self._filler.check(batch)
                 return batch
             columns = batch.columns
-        if viewed is not None:
-            _check_viewed(columns, viewed)
         return self._filler.batch(columns, batch.num_rows, defaults, problems)
 
-    def _read(self, messages: list[pa.ipc.Message]) -> pa.RecordBatch:
+    def _read(self, messages: list[pa.ipc.Message], viewed: int | None) -> pa.RecordBatch:
         try:
             batches = [pa.ipc.read_record_batch(message, self._read_as) for message in messages]
+            if viewed is not None:
+                # Before the texts are validated: many views may show one long text.
+                for batch in batches:
+                    batch.validate()
+                _check_viewed([column for batch in batches for column in batch.columns], viewed)
             if len(batches) == 1:
                 return batches[0]
             # Copying from an invalid batch could crash.
             for batch in batches:
                 batch.validate(full=True)
             return pa.Table.from_batches(batches, self._read_as).combine_chunks().to_batches()[0]
+        except Refused:
+            raise
         except Exception as why:
             raise _unreadable(why) from None
 
