@@ -20,7 +20,7 @@ from starlette.routing import Route
 from lode.ingest.api.audit import Audit
 from lode.ingest.api.client import client_of_scope
 from lode.ingest.api.errors import code_of, error_response
-from lode.ingest.api.rest.body import Bodies, parse_body, parse_rows
+from lode.ingest.api.rest.body import Bodies, parse_rows
 from lode.ingest.api.rest.call import RestCall, apply_mask, read_body, read_call
 from lode.ingest.api.rest.contents import ContentCache
 from lode.ingest.api.rest.datasets import DatasetMethods
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     Method: TypeAlias = Callable[[RestCall], dict[str, Any] | None]
     Start: TypeAlias = Callable[[RestCall], tuple[Job, float]]
     Answer: TypeAlias = Callable[[RestCall, Job, bool], dict[str, Any]]
-    Parse: TypeAlias = Callable[[bytes], dict[str, Any]]
+    Run: TypeAlias = Callable[[Request, bytes], Awaitable[Response]]
     Endpoint: TypeAlias = Callable[[RestCall], Awaitable[Response]]
 
 # The limit of the service.
 MAX_BODY_BYTES: Final = 10 << 20
-# Parsed JSON takes many times its size in memory, so the number of concurrent large bodies is limited.
-_LARGE_BODY_BYTES: Final = 1 << 20
-_MAX_LARGE_BODIES: Final = 8
+# Parsed JSON takes many times its size in memory, and threads that parse delay all else. So few of them do.
+_LARGE_BODY_BYTES: Final = 128 << 10
+_MAX_LARGE_BODIES: Final = 2
 _READING: Final = ("GET", "HEAD")
 _ANY: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _DATASET: Final = "/projects/{project}/datasets/{dataset}"
@@ -140,17 +140,31 @@ def routes(
     bodies = Bodies()
     audit = audit or Audit()
 
-    async def insert_all(call: RestCall) -> Response:
-        return _response(await rows.insert_all(call), call.fields)
+    def parsed(body: bytes) -> contextlib.AbstractAsyncContextManager[Any]:
+        return large if len(body) >= _LARGE_BODY_BYTES else contextlib.nullcontext()
 
-    def route(verb: str, path: str, endpoint: Endpoint, parse: Parse = parse_body) -> Route:
+    def parse_then(endpoint: Endpoint) -> Run:
+        async def run(request: Request, body: bytes) -> Response:
+            async with parsed(body):
+                call = await read_call(request, body)
+            return await endpoint(call)
+
+        return run
+
+    async def insert_all(request: Request, body: bytes) -> Response:
+        async with parsed(body):
+            call = await read_call(request, body, parse_rows)
+            prepared = await rows.prepare(call)
+            call.body.clear()  # its values take many times the memory of the body
+        return _response(await rows.append(prepared), call.fields)
+
+    def route(verb: str, path: str, run: Run) -> Route:
         async def answer(request: Request) -> Response:
             client, result = client_of_scope(request.scope), "OK"
             try:
                 with bodies.of(client) as held:
                     body = await read_body(request, limit=max_body_bytes, held=held)
-                    async with large if len(body) >= _LARGE_BODY_BYTES else contextlib.nullcontext():
-                        return await endpoint(await read_call(request, body, parse))
+                    return await run(request, body)
             except ClientDisconnect:
                 result = Code.CANCELLED.name
                 return Response(status_code=499)  # the client is gone
@@ -167,13 +181,16 @@ def routes(
         made
         for prefix in ("/bigquery/v2", "")
         for made in (
-            route("POST", f"{prefix}{_TABLE}/insertAll", insert_all, parse_rows),
-            *(route(verb, prefix + path, _when_done(start, end)) for verb, path, start, end in waiting),
-            *(route(verb, prefix + path, _on_thread(method)) for verb, path, method in methods),
+            route("POST", f"{prefix}{_TABLE}/insertAll", insert_all),
+            *(
+                route(verb, prefix + path, parse_then(_when_done(start, end)))
+                for verb, path, start, end in waiting
+            ),
+            *(route(verb, prefix + path, parse_then(_on_thread(method))) for verb, path, method in methods),
         )
     ]
     elsewhere = [
-        route("*", path, _on_thread(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)))
+        route("*", path, parse_then(_on_thread(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))))
         for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
     ]
     upload = UploadMethods(uploads, work, bodies, audit).answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 import time
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     Append = Callable[[TableName, pa.RecordBatch], Awaitable[None]]
 
 MAX_PAGE_ROWS: Final = 10_000
-# Requests whose rows are decoded at the same time.
-MAX_PREPARING: Final = 4
 MAX_INSERT_ID_CHARS: Final = 128
 
 _MAX_MESSAGE_CHARS: Final = 1_000
@@ -111,13 +108,13 @@ class RowMethods:
         self._contents = contents
         self._append = append
         self._ids = InsertIds()
-        # Threads that decode rows take turns: many of them would delay all else.
-        self._preparing = asyncio.Semaphore(MAX_PREPARING)
 
-    async def insert_all(self, call: RestCall) -> dict[str, Any]:
+    async def prepare(self, call: RestCall) -> _Prepared:
+        """Decode the rows of ``insertAll``."""
+        return await run_in_threadpool(self._prepare, call)
+
+    async def append(self, prepared: _Prepared) -> dict[str, Any]:
         """Append rows. If any is bad, nothing is stored unless ``skipInvalidRows`` is set."""
-        async with self._preparing:
-            prepared = await run_in_threadpool(self._prepare, call)
         if prepared.batch is not None and prepared.batch.num_rows:
             await self._append(prepared.table, prepared.batch)
             await run_in_threadpool(self._ids.add, prepared.dataset_id, prepared.ids)
