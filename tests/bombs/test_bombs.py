@@ -10,7 +10,7 @@ import pytest
 
 from bombs.chosen import is_quick
 from support.bombs.every import all_bombs
-from support.bombs.served import MIB, QUERY_BYTES, QUERY_SECONDS
+from support.bombs.served import LOAD_SECONDS, MIB, QUERY_BYTES
 
 if TYPE_CHECKING:
     from bombs.conftest import Shared
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is measu
 HEALTH_SECONDS: Final = 1.0
 INSERT_SECONDS: Final = 2.0
 # A bomb has the time of a query or a load, and some for a machine that does other work as well.
-END_SECONDS: Final = QUERY_SECONDS + 17.0
-# The process itself: its modules, two windows of 32 MiB, kept results, eight large bodies that are parsed.
+END_SECONDS: Final = LOAD_SECONDS + 12.0
+# The process itself: its modules, two windows of 32 MiB, kept results, two large bodies that are parsed.
 SERVER_BYTES: Final = 1024 * MIB
-# One process that works for it: its modules, the memory of a query, and what its engine takes on top.
-CHILD_BYTES: Final = QUERY_BYTES + 768 * MIB
+# One process that works for it: the memory of a query, 512 MiB of its own, and what it takes until it is ended.
+CHILD_BYTES: Final = QUERY_BYTES + 576 * MIB
 TREE_BYTES: Final = SERVER_BYTES + 4 * CHILD_BYTES
-# Two queries, four loads, and processes that begin while others end.
-CHILDREN: Final = 12
+# Two queries, two dry runs, four conditions, two loads.
+CHILDREN: Final = 10
 
 
 def _parameters() -> list[object]:

@@ -29,9 +29,11 @@ MIB: Final = 1 << 20
 QUERIES: Final = 2
 QUERY_BYTES: Final = 256 * MIB
 QUERY_SECONDS: Final = 3
+LOAD_SECONDS: Final = 8
 GRACE_SECONDS: Final = 5
 FLAGS: Final = (
     *("--queries", str(QUERIES), "--query-bytes", str(QUERY_BYTES), "--query-time", str(QUERY_SECONDS)),
+    *("--load-bytes", str(QUERY_BYTES), "--load-time", str(LOAD_SECONDS)),
     *("--result-bytes", str(256 * MIB), "--request-bytes", str(4 * MIB), "--window-bytes", str(32 * MIB)),
     *("--staged-bytes", str(1024 * MIB), "--streams", "200", "--grace", str(GRACE_SECONDS)),
 )
