@@ -25,7 +25,7 @@ INSERT_SECONDS: Final = 2.0
 END_SECONDS: Final = LOAD_SECONDS + 12.0
 # The process itself: its modules, two windows of 32 MiB, kept results, two large bodies that are parsed.
 SERVER_BYTES: Final = 1024 * MIB
-# One process that works for it: the memory of a query, 512 MiB of its own, and what it takes until it is ended.
+# One process that works for it: the memory of a query, and 512 MiB of its own until it is ended.
 CHILD_BYTES: Final = QUERY_BYTES + 576 * MIB
 TREE_BYTES: Final = SERVER_BYTES + 4 * CHILD_BYTES
 # Two queries, two dry runs, four conditions, two loads.
