@@ -255,3 +255,20 @@ def test_signals_of_a_terminal_are_left_to_the_server(processes: Processes, numb
 def test_a_process_whose_module_is_missing_cannot_begin(processes: Processes) -> None:
     with pytest.raises(ProcessLostError, match="no_such_module"):
         processes.open(Profile("no_such_module", 1 << 27), {}, seconds=60)
+
+
+def test_an_interrupt_of_rows_that_are_not_wanted_ends_with_them(processes: Processes) -> None:
+    with opened(processes) as process:
+        _, batches = process.rows("numbers", 1000)
+        next(batches)
+        batches.close()  # type: ignore[attr-defined]  # a generator
+        assert process.call("is_asked_to_stop") is False
+
+
+def test_a_real_interrupt_outlives_rows_that_have_ended(processes: Processes) -> None:
+    cancelled: list[bool] = []
+    with opened(processes, is_cancelled=lambda: bool(cancelled)) as process:
+        list(process.rows("numbers", 3)[1])
+        cancelled.append(True)
+        list(process.rows("numbers", 3)[1])
+        assert process.call("until_interrupted") == "interrupted"

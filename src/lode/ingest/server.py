@@ -155,6 +155,7 @@ class Server:
     async def stop(self) -> None:
         """Answer accepted requests, end the calls, close the ports, and save the state."""
         self._readiness.stopping = True
+        await asyncio.to_thread(self.jobs.stop_checks)
         for expiry in self._expiries:
             expiry.cancel()
         await self._health.enter_graceful_shutdown()

@@ -83,6 +83,9 @@ class Child(Peer):
         self._own = None
         limit_processor_time(seconds)
 
+    def end_rows(self) -> None:
+        self._task += 1
+
     def serve(self) -> None:
         """Answer calls until there are no more."""
         while (frame := read_frame(self._requests)) is not None:

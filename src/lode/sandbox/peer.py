@@ -99,17 +99,22 @@ class Peer(ABC):
         """Leave out the rows of the other side that are still to come."""
         if self.is_reading:
             self.abandon()
-            self.is_reading = False
+            self._read_all()
 
     def _answered(self, *expected: bytes) -> tuple[bytes, bytearray]:
         """The next frame of rows. There is none after an error."""
         try:
             kind, content = self._next(*expected)
         except BaseException:
-            self.is_reading = False
+            self._read_all()
             raise
-        self.is_reading = kind != DONE
+        if kind == DONE:
+            self._read_all()
         return kind, content
+
+    def _read_all(self) -> None:
+        self.is_reading = False
+        self.end_rows()
 
     def abandon(self) -> None:
         """The rest of some rows is not wanted."""
@@ -150,9 +155,16 @@ class Peer(ABC):
 
     def _send_rows(self, rows: Rows) -> None:
         self.send(SCHEMA, memoryview(rows.schema.serialize()))
-        for batch in rows.batches:
-            for part in _cut(batch):
-                self.send(BATCH, memoryview(part.serialize()))
+        try:
+            for batch in rows.batches:
+                for part in _cut(batch):
+                    self.send(BATCH, memoryview(part.serialize()))
+        finally:
+            self.end_rows()
+
+    @abstractmethod
+    def end_rows(self) -> None:
+        """Rows have ended, of this side or the other: an interrupt of them does not count any more."""
 
 
 def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -239,7 +239,8 @@ class Process(Peer):
         self.handlers = {}
         self.since = time.monotonic()
         # After a call that was interrupted, or rows that were not read, it is in the middle of an answer.
-        usable = not self._reason and not self.is_reading and (kind is None or issubclass(kind, Exception))
+        usable = not (self._reason or self._is_waited or self.is_reading)
+        usable = usable and (kind is None or issubclass(kind, Exception))
         self._owner.give_back(self, usable=usable)
 
     # -- the watch -----------------------------------------------------------------------------
@@ -253,9 +254,9 @@ class Process(Peer):
             self.kill("stopped")
         elif self._measured() > self._limit:
             self.kill("memory")
-        elif self._stop_at == float("inf") and self._is_cancelled():
-            self._stop_at = now + _GRACE_SECONDS
-            self.interrupt()
+        elif self._is_cancelled():
+            self._stop_at = min(self._stop_at, now + _GRACE_SECONDS)
+            self.interrupt()  # again: after rows have ended, interrupts have another number
 
     def _measured(self) -> int:
         """The memory that the process uses. The most is noted for its end."""
@@ -329,8 +330,12 @@ class Process(Peer):
 
     def abandon(self) -> None:
         self.interrupt()
-        self._stop_at = time.monotonic() + _GRACE_SECONDS
+        before, self._stop_at = self._stop_at, min(self._stop_at, time.monotonic() + _GRACE_SECONDS)
         super().abandon()
+        self._stop_at = before
+
+    def end_rows(self) -> None:
+        self._task += 1
 
     def _lost(self) -> ProcessLostError:
         """The error of a task whose process has ended."""

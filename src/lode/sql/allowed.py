@@ -163,7 +163,7 @@ def check_tree(tree: exp.Expression) -> None:
                 words = shape.get(key, ())
                 if words is None or (key in shape and isinstance(each, exp.Expr)):
                     continue
-                if isinstance(each, exp.Expr) or str(each) not in words:
+                if isinstance(each, exp.Expr) or str(each).upper() not in words:
                     raise UnsupportedError(f"{key.strip('_').upper()} of {_shown(node)}")
 
 

@@ -171,3 +171,48 @@ def test_a_server_that_is_killed_leaves_no_process(server: ServerProcess, client
             return
         time.sleep(0.1)
     raise AssertionError("the process goes on")
+
+
+def test_a_script_whose_process_is_killed_does_not_say_that_nothing_was_changed(
+    server: ServerProcess, client: bigquery.Client
+) -> None:
+    client.create_dataset("d")
+    ask(client, "CREATE TABLE d.m (a INT64)")
+    with ThreadPoolExecutor(1) as beside:
+        error = beside.submit(refused, client, f"INSERT INTO d.m VALUES (1); {ENDLESS}")
+        os.kill(busy_child(server), signal.SIGKILL)
+        assert error.result() == "invalidQuery"  # clients repeat a backendError
+    assert ask(client, "SELECT COUNT(*) AS n FROM d.m") == [{"n": 1}]
+
+
+def test_a_script_goes_on_after_an_error_in_rows_that_the_server_had_begun_to_write(
+    client: bigquery.Client,
+) -> None:
+    client.create_dataset("d")
+    ask(client, "CREATE TABLE d.n (a INT64 NOT NULL, b STRING)")
+    ask(client, "INSERT INTO d.n SELECT a, 'x' FROM UNNEST(GENERATE_ARRAY(1, 200000)) a")
+    failing = "UPDATE d.n SET a = NULL WHERE TRUE"
+    script = (
+        f"BEGIN {failing}; EXCEPTION WHEN ERROR THEN SELECT @@error.message AS m; END; SELECT 'next' AS n"
+    )
+    assert ask(client, script) == [{"n": "next"}]
+
+
+def test_dry_runs_that_wait_when_the_server_stops_are_answered_at_once(
+    server: ServerProcess, client: bigquery.Client
+) -> None:
+    slow = f"SELECT 1 IN ({', '.join(map(str, range(60_000)))})"
+    codes: list[int] = []
+
+    def check() -> None:
+        try:
+            ask(client, slow, dry_run=True)
+        except GoogleAPICallError as error:
+            codes.append(error.code or 0)
+
+    with ThreadPoolExecutor(3) as beside:
+        for _ in range(3):
+            beside.submit(check)
+        busy_child(server)
+        assert server.terminate() == 0
+    assert codes == [503, 503, 503]

@@ -229,10 +229,10 @@ def test_a_job_that_was_stopped_with_the_server_can_begin_again(
     assert again.state == "DONE"
 
 
-def test_a_dry_run_is_done_at_once_and_not_kept(jobs: Jobs, steps: Steps) -> None:
+def test_a_dry_run_is_waited_for_and_not_kept(jobs: Jobs, steps: Steps) -> None:
     steps.go.set()
     jobs.register("query", steps)
-    job = jobs.insert("p", {"query": {}, "dryRun": True}, id="one")
+    job = jobs.check("p", {"query": {}}, payload=None)
     assert job.state == "DONE"
     assert jobs.list("p", limit=1) == []
     with pytest.raises(Refused, match="dry run of a load job"):

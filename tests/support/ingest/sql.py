@@ -15,7 +15,7 @@ from lode.sql.database import Limits
 
 if TYPE_CHECKING:
     from lode.ingest.core.engine import Engine
-    from lode.ingest.jobs.sql.context import Outcome
+    from lode.ingest.jobs.sql.outcome import Outcome
 
 _keys = count(1)
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lode.ingest.core.engine import Engine
     from lode.ingest.jobs.job import Job
     from lode.ingest.jobs.sql.apart import SqlApart
-    from lode.ingest.jobs.sql.context import Outcome
+    from lode.ingest.jobs.sql.outcome import Outcome
     from lode.ingest.settings import Settings
     from lode.ingest.types.columns import Column
 

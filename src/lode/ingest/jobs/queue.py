@@ -7,6 +7,7 @@ single client, and clients that wait take turns.
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ MAX_WAITING: Final = 1000
 MAX_WAITING_OF_CLIENT: Final = 250
 # How long a call waits for a slot. Its client waits for the answer, and has no job that it could ask about.
 _CALL_SECONDS: Final = 60.0
+_WAKE_SECONDS: Final = 0.1
 # Threads that wait for work of one kind, in all and of one client: others serve other calls.
 MAX_BLOCKED: Final = 16
 MAX_BLOCKED_OF_CLIENT: Final = 8
@@ -133,15 +135,26 @@ class WorkQueue:
 
         with self.blocking(kind, client):
             future = self.submit(kind, client, hold)
-            if not entered.wait(_CALL_SECONDS) and future.cancel():
-                raise Refused(
-                    Code.RESOURCE_EXHAUSTED,
-                    "Other requests of this client or of others are still computed: try again later.",
-                )
+            until = time.monotonic() + _CALL_SECONDS
+            while not entered.wait(_WAKE_SECONDS):
+                if (self._is_closed or time.monotonic() > until) and (future.cancel() or future.cancelled()):
+                    raise (
+                        _stopping()
+                        if self._is_closed
+                        else Refused(
+                            Code.RESOURCE_EXHAUSTED,
+                            "Other requests of this client or of others are still computed: try again later.",
+                        )
+                    )
             try:
                 yield
             finally:
                 left.set()
+
+    def stop(self) -> None:
+        """Begin nothing more. What waits on a thread is refused."""
+        with self._lock:
+            self._is_closed = True
 
     def close(self) -> None:
         """Begin nothing more, and wait for what runs."""
@@ -161,7 +174,7 @@ class WorkQueue:
 
     def _check(self, client: str) -> None:
         if self._is_closed:
-            raise Refused(Code.UNAVAILABLE, "The server stops: try again.")
+            raise _stopping()
         kinds = self._kinds.values()
         for kind in kinds:
             kind.drop_cancelled()
@@ -208,3 +221,7 @@ class WorkQueue:
                 name: (kind.running.total(), sum(map(len, kind.waiting.values())))
                 for name, kind in self._kinds.items()
             }
+
+
+def _stopping() -> Refused:
+    return Refused(Code.UNAVAILABLE, "The server stops: try again.")

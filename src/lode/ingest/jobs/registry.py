@@ -68,7 +68,7 @@ class Jobs:
         self.queue.add_kind("check", CHECKS)
         self._jobs: dict[tuple[str, str], Job] = {}  # by project and id, oldest first
         self._futures: dict[Job, Future[None]] = {}
-        self._checks: set[Job] = set()  # dry runs that are not done
+        self._checks: dict[Job, Future[None]] = {}  # dry runs that are not done
         self._lock = threading.Lock()
         self._closing = False
         if directory is not None:
@@ -128,12 +128,13 @@ class Jobs:
                 raise invalid(f"A dry run of a {kind} job is not supported: leave dryRun out.")
             with self._lock:
                 self._check_bytes(job)
-                self._checks.add(job)
-            try:
-                self.queue.submit("check", client, lambda: self._run_check(job, job_type))
-            except Refused:
-                self._checks.discard(job)
-                raise
+                try:
+                    self._checks[job] = self.queue.submit(
+                        "check", client, lambda: self._run_check(job, job_type)
+                    )
+                except Refused:
+                    self._checks.pop(job, None)
+                    raise
             return job
         with self._lock:
             self._check_new(job)
@@ -194,13 +195,22 @@ class Jobs:
         with self._lock:
             self._forget(job)
 
+    def stop_checks(self) -> None:
+        """Refuse dry runs from now on, also those that run or wait: their clients wait for the answer."""
+        self._closing = True
+        self.queue.stop()
+        with self._lock:
+            checks = list(self._checks.items())
+        for job, future in checks:
+            job.cancel()
+            if future.cancel():
+                self._end_check(job, _cancelled(job))
+
     def close(self) -> None:
         """Stop the jobs and wait for their threads. The ids of those that are stopped can be used again."""
-        self._closing = True
+        self.stop_checks()
         with self._lock:
             running = list(self._futures)
-            for check in self._checks:
-                check.cancel()
         for job in running:
             self.cancel(job)
         self.queue.close()
@@ -239,6 +249,8 @@ class Jobs:
         self._finish(job, refusal)
 
     def _run_check(self, job: Job, job_type: JobType) -> None:
+        with self._lock:
+            pass  # ``insert`` has stored its future
         refusal: Refused | None = None
         try:
             job.begin()
@@ -249,10 +261,15 @@ class Jobs:
         except Exception as error:  # every job needs an end
             logger.exception("a dry run failed")
             refusal = _failure(error)
+        self._end_check(job, refusal)
+
+    def _end_check(self, job: Job, refusal: Refused | None) -> None:
+        if self._closing and refusal is not None and refusal.code is Code.CANCELLED:
+            refusal = Refused(Code.UNAVAILABLE, "The server stops: try again.")
         job.conclude(refusal)
         job.finish()
         with self._lock:
-            self._checks.discard(job)
+            self._checks.pop(job, None)
 
     def _finish(self, job: Job, refusal: Refused | None) -> None:
         payload = job.payload

@@ -137,7 +137,7 @@ class QueryMethods:
         if rows:
             answer["rows"] = rows
         reached = start + len(rows)
-        if reached < result.total:
+        if reached < result.total and (rows or not limit):
             answer["pageToken"] = page_token(f"{job.id}:{reached}")
         return answer
 

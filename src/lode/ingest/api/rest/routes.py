@@ -168,6 +168,9 @@ def routes(
             except ClientDisconnect:
                 result = Code.CANCELLED.name
                 return Response(status_code=499)  # the client is gone
+            except asyncio.CancelledError:  # the server stops, and its grace time is over
+                result = Code.UNAVAILABLE.name
+                return error_response(Refused(Code.UNAVAILABLE, "The server stops: try again."))
             except Exception as error:
                 result = code_of(error).name
                 return error_response(error)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.ingest.jobs.failures import as_error, describe, lost, restore
-from lode.ingest.jobs.sql.context import Outcome
+from lode.ingest.jobs.sql.outcome import Outcome
 from lode.ingest.jobs.sql.remote import calls_of
 from lode.ingest.names import TableName
 from lode.ingest.types.columns import Column
@@ -17,13 +17,14 @@ from lode.lazy import pa
 from lode.sandbox.peer import PeerError, Rows
 from lode.sandbox.processes import ProcessLostError, Profile
 from lode.sql.database import Limits
+from lode.sql.errors import QueryError
 from lode.store.protocol import SupportsLocalPath, is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lode.ingest.jobs.queue import WorkQueue
-    from lode.ingest.jobs.sql.host import Host
+    from lode.ingest.jobs.sql.host import Done, ServerHost
     from lode.ingest.jobs.sql.process import Request
     from lode.ingest.types.columns import TableSchema
     from lode.sandbox.processes import Process, Processes
@@ -73,7 +74,7 @@ class SqlApart:
     def query(
         self,
         request: Request,
-        host: Host,
+        host: ServerHost,
         is_cancelled: Callable[[], bool],
     ) -> Iterator[tuple[Outcome, Callable[[], Rows]]]:
         """Run a query; gives its outcome, and a function that reads its rows, once.
@@ -85,7 +86,11 @@ class SqlApart:
         """
         with self._errors(request.limits), self._open(request.limits.seconds, is_cancelled) as process:
             process.handlers = calls_of(host, process)
-            found = process.call("run", request, self._store, self._location)
+            try:
+                found = process.call("run", request, self._store, self._location)
+            except ProcessLostError as error:
+                yield _committed(error, host.done), lambda: Rows(host.done.schema, ())
+                return
             yield _outcome(found), lambda: Rows(*process.rows("result"))
             process.call("end")
 
@@ -130,6 +135,22 @@ class SqlApart:
             raise as_error(restore(error.description), limits) from None
         except ProcessLostError as error:
             raise lost(error, limits) from None
+
+
+def _committed(error: ProcessLostError, done: Done) -> Outcome:
+    """What a query has committed whose process has ended, if it was all of the query; otherwise the error.
+
+    A job that has failed may not have changed a table, and one that a client sends again may not do it twice.
+    """
+    if not done.count:
+        raise error
+    if done.count == 1 and done.last is not None and done.is_alone:
+        return done.last
+    raise QueryError(
+        f"{error}. Statements of the query that had ended before are committed: look at their tables before "
+        "you send the others again.",
+        reason="invalidQuery",
+    )
 
 
 def _outcome(found: dict[str, Any]) -> Outcome:

@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from lode.ingest.catalog.partition_times import by_arrival
 from lode.ingest.catalog.partitioning import PARTITION_ID
-from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.filters import filter_of
 from lode.ingest.jobs.sql.names import pseudo_columns
+from lode.ingest.jobs.sql.outcome import Outcome
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.lazy import pa
 from lode.sandbox.peer import Rows

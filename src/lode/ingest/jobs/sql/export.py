@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from lode.ingest.jobs.buckets import destination, file_format
-from lode.ingest.jobs.sql.context import Context, Outcome
+from lode.ingest.jobs.sql.outcome import Outcome
 from lode.sandbox.peer import Rows
 from lode.sql.errors import QueryError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lode.ingest.jobs.sql.context import Context
 
 _FORMATS: Final = {
     "CSV": "CSV",

@@ -6,15 +6,17 @@ the same methods for that process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lode.change.result import Change
 from lode.ingest.jobs.destination import CREATE, Commit, Destination, written_by
 from lode.ingest.jobs.sql.fit import fitted
+from lode.ingest.jobs.sql.outcome import Outcome
 from lode.ingest.jobs.sql.replacing import Replacing
 from lode.ingest.jobs.tables import TableRef
 from lode.ingest.status import Code, Refused
+from lode.lazy import pa
 from lode.sql.errors import QueryError
 
 if TYPE_CHECKING:
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.sql.replacing import Statement
     from lode.ingest.names import TableName
-    from lode.lazy import pa
     from lode.sandbox.peer import Rows
     from lode.store.protocol import Store
 
@@ -85,6 +86,37 @@ class Host(Protocol):
     def keep(self, rows: Rows) -> None:
         """Keep the rows of a statement on disk, in the place of those that were kept before."""
 
+    def note_alone(self) -> None:
+        """The query is one statement, and not a script."""
+
+
+@dataclass(slots=True)
+class Done:
+    """What a query has changed, in case that its process ends before it answers.
+
+    Attributes:
+        count: The number of changes that were begun.
+        last: The outcome of the last one, if it has ended.
+        is_alone: Whether the query is one statement, and not a script.
+    """
+
+    count: int = 0
+    last: Outcome | None = None
+    is_alone: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the last outcome."""
+        found = None if self.last is None else self.last.schema
+        return pa.schema([]) if found is None else found
+
+    def begin(self) -> None:
+        self.count += 1
+        self.last = None
+
+    def end(self, outcome: Outcome) -> None:
+        self.last = outcome
+
 
 @dataclass(frozen=True, slots=True)
 class ServerHost:
@@ -96,6 +128,7 @@ class ServerHost:
         jobs: The jobs of a project as a table.
         keep: Keeps the rows of a statement of a script.
         check_cancelled: Raises if the job was asked to stop.
+        done: What the query has changed.
     """
 
     engine: Engine
@@ -103,6 +136,7 @@ class ServerHost:
     jobs: Callable[[str], pa.Table]
     keep: Callable[[Rows], None]
     check_cancelled: Callable[[], None] = lambda: None
+    done: Done = field(default_factory=Done)
 
     @property
     def catalog(self) -> Catalog:
@@ -120,6 +154,7 @@ class ServerHost:
         decide: Callable[[TableDefinition | None], TableDefinition],
         rows: Callable[[], Rows],
     ) -> int | None:
+        self.done.begin()
         target = Destination(
             self.engine, TableRef(name), CREATE[0], disposition, anew=disposition == "WRITE_TRUNCATE"
         )
@@ -134,15 +169,28 @@ class ServerHost:
             if refused.code is not Code.FAILED_PRECONDITION:
                 raise
             raise QueryError(refused.message, reason="invalid") from refused
-        return None if snapshot is None else snapshot.row_count
+        count = 0 if snapshot is None else snapshot.row_count
+        if disposition == "WRITE_APPEND":
+            self.done.end(Outcome("INSERT", is_dml=True, inserted=count, table=name))
+        else:
+            schema = self.catalog.table(name, fresh=True).schema.arrow
+            made = Outcome("CREATE_TABLE_AS_SELECT", schema, ddl_operation="CREATE", table=name)
+            self.done.end(made)
+        return None if snapshot is None else count
 
     def is_written(self, key: Key, table: TableDefinition) -> bool:
         return written_by(self.engine, key, table) is not None
 
     def change(self, table: TableDefinition, key: Key, statement: Statement) -> dict[str, int]:
-        return Replacing(self.engine, statement, self.check_cancelled).run(table, key)
+        self.done.begin()
+        counts = Replacing(self.engine, statement, self.check_cancelled).run(table, key)
+        inserted, updated, deleted = (counts.get(each, 0) for each in ("INSERT", "UPDATE", "DELETE"))
+        kind = statement.kind.upper()
+        self.done.end(Outcome(kind, None, None, inserted, updated, deleted, is_dml=True, table=table.name))
+        return counts
 
     def truncate(self, table: TableDefinition, key: Key) -> int:
+        self.done.begin()
         dataset = table.open(self.store)
         if not dataset.exists:
             return 0
@@ -155,9 +203,12 @@ class ServerHost:
             snapshot = transaction.replayed
             if snapshot is None:
                 snapshot = self.engine.writer(table).publish(dataset, transaction)
-        return Change.of(snapshot).removed.rows
+        deleted = Change.of(snapshot).removed.rows
+        self.done.end(Outcome("TRUNCATE_TABLE", is_dml=True, deleted=deleted, table=table.name))
+        return deleted
 
     def drop_columns(self, table: TableDefinition, names: list[str]) -> None:
+        self.done.begin()
         dataset = table.open(self.store)
         if not dataset.exists:
             return
@@ -179,3 +230,6 @@ class ServerHost:
 
     def job_rows(self, project: str) -> pa.Table:
         return self.jobs(project)
+
+    def note_alone(self) -> None:
+        self.done.is_alone = True

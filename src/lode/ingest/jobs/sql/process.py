@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lode.ingest.jobs.failures import describe, restore
 from lode.ingest.jobs.sql import parameters
 from lode.ingest.jobs.sql.condition import RowConditions
-from lode.ingest.jobs.sql.context import Outcome
+from lode.ingest.jobs.sql.outcome import Outcome
 from lode.ingest.jobs.sql.remote import RemoteHost
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lode.ingest.catalog.catalog import Catalog
-    from lode.ingest.jobs.sql.host import Host, Key
+    from lode.ingest.jobs.sql.host import Key, ServerHost
     from lode.ingest.jobs.sql.replacing import Statement
     from lode.sql.numbered import NumberedRows
     from lode.store.protocol import Store
@@ -54,6 +54,10 @@ CATALOG: Final[dict[str, dict[str, Any]]] = {
     "update_table": {"name": TableName, "change": _CHANGE, "replace_schema": bool},
     "delete_table": {"name": TableName},
 }
+_READS: Final = (
+    *("location_of", "table", "dataset", "list_tables", "list_datasets"),
+    *("draft_table", "draft_replacement"),
+)
 _STATEMENT: Final = ("condition", "charge", "begin", "rows")
 
 
@@ -125,6 +129,9 @@ class RemoteHost:
     def keep(self, rows: Rows) -> None:
         self._server.call("keep", self._number(lambda: rows))
 
+    def note_alone(self) -> None:
+        self._server.call("note_alone")
+
 
 class RemoteCatalog:
     """The catalog of the server, as far as statements use it."""
@@ -155,7 +162,7 @@ class RemoteCatalog:
 # -- in the server ------------------------------------------------------------------------------------------
 
 
-def calls_of(host: Host, process: Peer) -> dict[str, Callable[..., Any]]:
+def calls_of(host: ServerHost, process: Peer) -> dict[str, Callable[..., Any]]:
     """The functions that a query in a process may call."""
 
     def definition(number: int) -> Callable[[Any], Any]:
@@ -178,6 +185,8 @@ def calls_of(host: Host, process: Peer) -> dict[str, Callable[..., Any]]:
             else msgspec.convert(each, parameters[name])
             for name, each in given.items()
         }
+        if method not in _READS:
+            host.done.begin()
         return getattr(host.catalog, method)(**made)
 
     def write(name: Any, disposition: str, key: Any, decide: int, found: int) -> int | None:
@@ -208,7 +217,7 @@ def calls_of(host: Host, process: Peer) -> dict[str, Callable[..., Any]]:
         host.keep(rows(found)())
 
     own = (catalog, write, is_written, change, truncate, drop_columns, export, job_rows, keep)
-    return {each.__name__: each for each in own}
+    return {each.__name__: each for each in own} | {"note_alone": host.note_alone}
 
 
 def _key(given: Any) -> Key:

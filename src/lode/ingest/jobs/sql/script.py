@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from lode.ingest.jobs.sql import routines
 from lode.ingest.jobs.sql.blocks import CLOSED, Blocks, parameter
-from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.names import is_procedure
+from lode.ingest.jobs.sql.outcome import Outcome
 from lode.ingest.jobs.sql.routines import Routine, read_routine
 from lode.lazy import pa
 from lode.sandbox.peer import Rows
@@ -114,6 +114,8 @@ class Script:
             if not trees:
                 raise QueryError("Syntax error: Unexpected end of script at [1:1]")
             self._bind(trees[0])
+            if not self._dry and not isinstance(trees[0], exp.Query):
+                self._session.host.note_alone()
             return self._session.run(trees[0], dry=self._dry)
         self._number_parameters()
         self._check()

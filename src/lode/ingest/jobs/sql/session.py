@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
 from lode.ingest.jobs.sql import changing
 from lode.ingest.jobs.sql import tables as ddl
-from lode.ingest.jobs.sql.context import Context, Outcome
+from lode.ingest.jobs.sql.context import Context
 from lode.ingest.jobs.sql.export import export
 from lode.ingest.jobs.sql.names import as_query_error
+from lode.ingest.jobs.sql.outcome import Outcome
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa
 from lode.sandbox.peer import Rows
@@ -20,6 +21,10 @@ from lode.sql.parser import parse_expression
 
 if TYPE_CHECKING:
     from lode.ingest.types.columns import Column
+
+
+# Refusals that a script can handle.
+_OF_QUERY: Final = (Code.NOT_FOUND, Code.INVALID_ARGUMENT, Code.ALREADY_EXISTS)
 
 
 class Session(Context):
@@ -33,9 +38,12 @@ class Session(Context):
         try:
             return self._run(tree, dry)
         except Refused as refused:
-            if refused.code is not Code.NOT_FOUND or refused.reason:
+            if refused.reason or refused.code not in _OF_QUERY:
                 raise
-            raise as_query_error(refused) from None
+            if refused.code is Code.NOT_FOUND:
+                raise as_query_error(refused) from None
+            reason = "duplicate" if refused.code is Code.ALREADY_EXISTS else "invalid"
+            raise QueryError(refused.message, reason=reason, location=refused.location) from None
 
     def check(self, tree: exp.Expression) -> None:
         """Refuse a statement of a kind that is not supported."""

@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.jobs.sql import routines
-from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.declared import (
     OPTIONS,
     check_properties,
@@ -21,6 +20,7 @@ from lode.ingest.jobs.sql.declared import (
     read_properties,
 )
 from lode.ingest.jobs.sql.names import as_query_error
+from lode.ingest.jobs.sql.outcome import Outcome
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrow import from_arrow
 from lode.ingest.types.columns import TableSchema
