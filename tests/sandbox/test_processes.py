@@ -12,6 +12,7 @@ import pytest
 
 from lode.sandbox.peer import PeerError
 from lode.sandbox.processes import Process, Processes, ProcessLostError, Profile
+from lode.sandbox.restrict import can_refuse_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -272,3 +273,20 @@ def test_a_real_interrupt_outlives_rows_that_have_ended(processes: Processes) ->
         cancelled.append(True)
         list(process.rows("numbers", 3)[1])
         assert process.call("until_interrupted") == "interrupted"
+
+
+@needs_landlock
+def test_this_machine_can_refuse_changes_of_files() -> None:
+    """Without it, the other tests here would prove less: a kernel since 6.2 has it."""
+    assert can_refuse_changes()
+
+
+def test_a_process_that_has_kept_much_memory_is_not_used_again() -> None:
+    processes = Processes()
+    large = Profile(PROFILE.module, 1 << 30)
+    with processes.open(large, {}, seconds=60) as first:
+        first.call("keep", 700 << 20)
+        number = first.pid
+    with processes.open(large, {}, seconds=60) as second:
+        assert second.pid != number
+    processes.close()

@@ -49,6 +49,11 @@ def handlers(child: Child) -> dict[str, Any]:
     def fill(size: int) -> int:
         return len(bytearray(size))
 
+    kept: list[bytes] = []
+
+    def keep(size: int) -> None:
+        kept.append(b"x" * size)
+
     def spin() -> None:
         while True:
             pass
@@ -106,7 +111,7 @@ def handlers(child: Child) -> dict[str, Any]:
     def ignores(number: int) -> bool:
         return signal.getsignal(number) is signal.SIG_IGN
 
-    return {name: value for name, value in locals().items() if name != "child"}
+    return {name: value for name, value in locals().items() if name not in ("child", "kept")}
 
 
 def describe(error: Exception) -> dict[str, Any]:

@@ -207,3 +207,18 @@ def test_text_of_a_query_is_not_written_to_a_log(caplog: pytest.LogCaptureFixtur
             with pytest.raises(QueryError):
                 run(query)
     assert not [each for each in caplog.records if "forged" in each.getMessage()]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select sum(id) over (order by id rows between 1 preceding and 1 following) as s from t",
+        "select sum(x) over (order by x Range Unbounded Preceding) as s from unnest([1, 2, 3]) x",
+        "select a.id from t a left outer join t b on a.id = b.id order by a.id desc nulls last",
+        "select id from t union all select id from t except distinct select 1",
+        "select as struct id from t",
+        "select date_add(date '2026-01-01', interval 1 day) as d, extract(year from date '2026-01-01') as y",
+    ],
+)
+def test_keywords_may_have_any_case(query: str) -> None:
+    assert run(query)

@@ -40,6 +40,7 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.jobs.registry import Jobs
     from lode.ingest.jobs.uploads import Uploads
     from lode.sandbox.processes import Processes
+    from lode.sandbox.restrict import can_refuse_changes
 
 if TYPE_CHECKING:
     import socket
@@ -86,6 +87,11 @@ class Server:
             undo.callback(self.engine.close)
             self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs", self._audit.finished)
             undo.callback(self.jobs.close)
+            if not can_refuse_changes():
+                logger.warning(
+                    "this system has no Landlock: processes that run queries and read files cannot write "
+                    "into files, but could remove them"
+                )
             self._processes = Processes()
             undo.callback(self._processes.close)
             self._sql: SqlApart | None = None

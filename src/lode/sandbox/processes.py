@@ -241,6 +241,8 @@ class Process(Peer):
         # After a call that was interrupted, or rows that were not read, it is in the middle of an answer.
         usable = not (self._reason or self._is_waited or self.is_reading)
         usable = usable and (kind is None or issubclass(kind, Exception))
+        # Libraries may keep the memory of a large task.
+        usable = usable and _resident(self.pid) <= BASE_BYTES
         self._owner.give_back(self, usable=usable)
 
     # -- the watch -----------------------------------------------------------------------------

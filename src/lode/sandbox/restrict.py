@@ -25,6 +25,7 @@ _VERSION: Final = 1
 # Rights on files: all of the first version but reading files and directories, then those of later versions.
 _FILES: Final = 0x1FFF & ~0b1100
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
+_TRUNCATE_VERSION: Final = 3
 _TCP: Final = 0b11
 _SIGNALS: Final = 0b10
 
@@ -67,12 +68,23 @@ def _limit(name: str, value: int) -> None:
     resource.setrlimit(which, (value, value))
 
 
+def can_refuse_changes() -> bool:
+    """Whether the kernel of this machine can refuse all changes of files."""
+    return sys.platform == "linux" and _landlock_version() >= _TRUNCATE_VERSION
+
+
+def _landlock_version() -> int:
+    system = ctypes.CDLL(None, use_errno=True)
+    found: int = system.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    return found
+
+
 def _use_landlock(*, network: bool) -> bool:
     system = ctypes.CDLL(None, use_errno=True)
-    version = system.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
+    version = _landlock_version()
     if version < 1:
         return False
-    files = _FILES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    files = _FILES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= _TRUNCATE_VERSION else 0)
     rights = [files]
     if version >= 4:
         rights.append(0 if network else _TCP)
@@ -88,4 +100,4 @@ def _use_landlock(*, network: bool) -> bool:
         done: bool = system.syscall(_RESTRICT_SELF, rules, ctypes.c_uint32(0)) == 0
     finally:
         os.close(rules)
-    return done and version >= 3
+    return done and version >= _TRUNCATE_VERSION
