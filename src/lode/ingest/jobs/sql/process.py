@@ -120,7 +120,9 @@ class _Queries:
         if found is not None and found.limits != limits:
             found.close()
             found = None
-        return Database(limits) if found is None else found
+        found = Database(limits) if found is None else found
+        self._spare = self._beside.submit(Database, limits)
+        return found
 
     def result(self) -> Rows:
         """The rows of the query that was run."""
@@ -134,7 +136,6 @@ class _Queries:
         self._outcome = self._host = None
         if ended is not None:
             self._beside.submit(ended.__exit__)
-            self._spare = self._beside.submit(Database, ended.sql.limits)
 
     def call_back(self, number: int, *arguments: Any) -> Any:
         """Run a function that the server was given."""
