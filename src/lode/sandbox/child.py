@@ -131,7 +131,7 @@ def main() -> None:
     sys.meta_path.insert(0, _NoPandas())
     module, memory_bytes, network, interrupts = sys.argv[1:]
     answers = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     restrict(int(memory_bytes), network=network == "network")
     with open(0, "rb", buffering=0, closefd=False) as requests:
         child = Child(requests, answers, int(interrupts))

@@ -122,7 +122,7 @@ class Peer(ABC):
             pass
 
     def _next(self, *expected: bytes) -> tuple[bytes, bytearray]:
-        """The next frame that is no call. Calls are answered."""
+        """The next frame other than a call. Calls are answered."""
         while True:
             kind, content = self.receive()
             if kind == CALL:

@@ -273,7 +273,7 @@ class Process(Peer):
                 os.write(self._interrupts, NUMBER.pack(self._task))
 
     def kill(self, reason: Reason) -> None:
-        """End the process. Whoever waits for it gets ``ProcessLostError``."""
+        """End the process. A caller that waits for it gets ``ProcessLostError``."""
         with self._ending:
             self._reason = self._reason or reason
             if not self._is_waited:

@@ -234,34 +234,25 @@ class Jobs:
             )
 
     def _run(self, job: Job, job_type: JobType) -> None:
-        with self._lock:
-            pass  # ``insert`` has stored its future
-        refusal: Refused | None = None
-        try:
-            job.begin()
-            job.check_cancelled()
-            job_type.run(job)
-        except Refused as found:
-            refusal = found
-        except Exception as error:  # every job needs an end
-            logger.exception("job %s failed", job.full_id)
-            refusal = _failure(error)
-        self._finish(job, refusal)
+        self._finish(job, self._attempt(job, job_type))
 
     def _run_check(self, job: Job, job_type: JobType) -> None:
+        self._end_check(job, self._attempt(job, job_type))
+
+    def _attempt(self, job: Job, job_type: JobType) -> Refused | None:
+        """Do the work of a job; returns why it failed."""
         with self._lock:
-            pass  # ``insert`` has stored its future
-        refusal: Refused | None = None
+            pass  # ``insert`` holds it until it has stored the future
         try:
             job.begin()
             job.check_cancelled()
             job_type.run(job)
-        except Refused as found:
-            refusal = found
+        except Refused as refusal:
+            return refusal
         except Exception as error:  # every job needs an end
-            logger.exception("a dry run failed")
-            refusal = _failure(error)
-        self._end_check(job, refusal)
+            logger.exception("job %s failed", job.full_id)
+            return _failure(error)
+        return None
 
     def _end_check(self, job: Job, refusal: Refused | None) -> None:
         if self._closing and refusal is not None and refusal.code is Code.CANCELLED:
